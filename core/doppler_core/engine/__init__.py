@@ -1,0 +1,1 @@
+"""Engines: requests in, results out, one worker thread owning the device."""

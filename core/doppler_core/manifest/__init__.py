@@ -1,0 +1,1 @@
+"""The model manifests as pure, typed data."""

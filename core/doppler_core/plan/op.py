@@ -1,0 +1,138 @@
+"""The plan's data: values, weights, kernels, ops, phases. Pure and printable; it knows no device.
+
+A dimension is a number, or a symbol bound at each step: "T" rows of the step, "S" sequences (slots).
+Two tables travel with every step, both u32 with four columns:
+    rows  [T, 4]  token id, position in its sequence, slot, 0
+    slots [S, 4]  first key row, key count, dimensions asked for, 0
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from doppler_core.weights.tensor import StorageType, tensor_bytes
+
+Dim = int | Literal["T", "S"]
+ValueType = Literal["f32", "f16", "u32"]
+Origin = Literal["declared", "implied", "substituted"]
+Scalar = bool | int | float
+
+VALUE_BYTES: Mapping[ValueType, int] = {"f32": 4, "f16": 2, "u32": 4}
+
+
+@dataclass(frozen=True)
+class Value:
+    """An intermediate of one step. Names are unique within a phase."""
+
+    name: str
+    shape: tuple[Dim, ...]
+    dtype: ValueType = "f32"
+
+    def bytes(self, rows: int, sequences: int) -> int:
+        """Size for a step of `rows` rows in `sequences` sequences."""
+        size = VALUE_BYTES[self.dtype]
+        for dim in self.shape:
+            size *= rows if dim == "T" else sequences if dim == "S" else dim
+        return size
+
+
+ROWS = Value("rows", ("T", 4), "u32")
+SLOTS = Value("slots", ("S", 4), "u32")
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A tensor read by a kernel: how the artifact stores it, and the type the kernel reads."""
+
+    name: str
+    shape: tuple[int, ...]
+    stored: StorageType
+    dtype: StorageType
+
+    @property
+    def resident_bytes(self) -> int:
+        """Bytes on a GPU: the type the kernel reads."""
+        return tensor_bytes(self.dtype, self.shape)
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A table computed when the plan is bound: `maker` names a function of plan.constants."""
+
+    name: str
+    maker: str
+    shape: tuple[int, ...]
+    params: Mapping[str, Scalar]
+
+    @property
+    def resident_bytes(self) -> int:
+        """Bytes of the table, which is f32."""
+        return tensor_bytes("f32", self.shape)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A WGSL entry point with its override constants, as a manifest or a profile names it."""
+
+    file: str
+    entry: str
+    digest: str
+    constants: Mapping[str, Scalar] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.file}#{self.entry}"
+
+
+@dataclass(frozen=True)
+class Op:
+    """One operation: `meaning` names its function in plan.meaning, `role` its place in the block.
+
+    `inputs` are in the order the meaning takes them; the step's tables are passed to every meaning.
+    `note` says what is particular: the manifest field an implied op comes from, the kernel it replaces.
+    """
+
+    meaning: str
+    role: str
+    layer: int | None
+    kernel: Kernel
+    inputs: tuple[Value, ...]
+    output: Value
+    weights: tuple[Weight, ...] = ()
+    constants: tuple[Constant, ...] = ()
+    params: Mapping[str, Scalar] = field(default_factory=dict)
+    origin: Origin = "declared"
+    note: str = ""
+
+    @property
+    def label(self) -> str:
+        """How messages name this op: `layers.3.q_proj`, or the role alone."""
+        return self.role if self.layer is None else f"layers.{self.layer}.{self.role}"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something `plan` prints beside the ops: a field not used, a void step, a kernel no step uses."""
+
+    where: str
+    standing: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What runs, in order. `outputs` names the value read back at the end of each phase."""
+
+    model: str
+    phases: Mapping[str, tuple[Op, ...]]
+    outputs: Mapping[str, Value]
+    findings: tuple[Finding, ...] = ()
+    profile: str | None = None
+
+    def ops(self) -> Iterator[Op]:
+        """All ops of all phases."""
+        for ops in self.phases.values():
+            yield from ops
+
+    def weights(self) -> dict[str, Weight]:
+        """Every weight the plan reads, once."""
+        return {weight.name: weight for op in self.ops() for weight in op.weights}

@@ -1,0 +1,118 @@
+"""What a process may set: the engine's settings, the DOPPLER_PLUGINS_* variables, the folders.
+
+Arguments beat the environment, the environment beats the defaults. Nothing is read at import.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Literal
+
+from doppler_core.errors import SettingsError
+
+Overflow = Literal["error", "truncate"]
+
+_PACKAGE = Path(__file__).parent
+_CHECKOUT = _PACKAGE.parents[1]
+
+
+def data_dir(kind: Literal["wgsl", "manifests", "models"]) -> Path:
+    """A data folder of the installed wheel, or of the checkout in an editable install."""
+    packaged = _PACKAGE / kind
+    return packaged if packaged.is_dir() else _CHECKOUT / kind
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """How a model is opened. Two equal settings of one model share one engine.
+
+    device: "auto" (a hardware GPU adapter, else NumPy), "wgpu", "wgpu:<part of the name or index>" or "numpy".
+    kernel_profile: name of a kernel profile; None = the first whose `when` matches the GPU adapter.
+    precision: chooses among a checkpoint's shipped manifests ("f16", "q8_0", "q4k"); None = its default.
+    manifest: path of a manifest that replaces the artifact's own.
+    memory_limit: bytes that the engines of this process may use; None = 80 % of what is free.
+    context_length: upper bound on tokens of one sequence; None = the model's own.
+    cache_dir: where converted artifacts are kept; None = DOPPLER_PLUGINS_CACHE, else the user's cache folder.
+    revision, offline: for `hf:` models: the commit or tag, and whether the network is off limits.
+    """
+
+    device: str = "auto"
+    kernel_profile: str | None = None
+    precision: str | None = None
+    manifest: str | None = None
+    memory_limit: int | None = None
+    context_length: int | None = None
+    cache_dir: str | None = None
+    revision: str | None = None
+    offline: bool = False
+
+    def __post_init__(self) -> None:
+        if not (self.device in ("auto", "wgpu", "numpy") or self.device.startswith("wgpu:")):
+            raise SettingsError(
+                f"device={self.device!r}: expected 'auto', 'numpy', 'wgpu' or 'wgpu:<part of a GPU adapter's "
+                "name, or its index>'; `doppler-plugins doctor` lists the GPU adapters"
+            )
+        for name in ("memory_limit", "context_length"):
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value <= 0):
+                raise SettingsError(f"{name}={value!r}: expected a positive whole number, or None")
+
+    @classmethod
+    def from_environment(
+        cls, environment: Mapping[str, str] | None = None, **arguments: object
+    ) -> "EngineSettings":
+        """Settings from arguments that are not None, then DOPPLER_PLUGINS_*, then the defaults."""
+        environment = os.environ if environment is None else environment
+        known = {field.name for field in fields(cls)}
+        unknown = sorted(set(arguments) - known)
+        if unknown:
+            raise SettingsError(f"unknown settings {unknown}: expected some of {sorted(known)}")
+        found: dict[str, object] = {}
+        for name, read in _VARIABLES.items():
+            if (text := environment.get(variable(name))) not in (None, ""):
+                found[name] = read(variable(name), text)
+        found.update({name: value for name, value in arguments.items() if value is not None})
+        return replace(cls(), **found)  # type: ignore[arg-type]
+
+
+def variable(name: str) -> str:
+    """The environment variable of a setting: `cache_dir` is DOPPLER_PLUGINS_CACHE_DIR."""
+    return f"DOPPLER_PLUGINS_{name.upper()}"
+
+
+def _text(_: str, text: str) -> str:
+    return text
+
+
+def _whole(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise SettingsError(f"{name}={text!r}: expected a whole number") from None
+
+
+def _flag(name: str, text: str) -> bool:
+    if text.lower() in ("1", "true", "yes", "on"):
+        return True
+    if text.lower() in ("0", "false", "no", "off"):
+        return False
+    raise SettingsError(f"{name}={text!r}: expected 1 or 0")
+
+
+_VARIABLES = {
+    "device": _text,
+    "kernel_profile": _text,
+    "precision": _text,
+    "memory_limit": _whole,
+    "cache_dir": _text,
+    "offline": _flag,
+}
+
+
+def cache_dir(settings: EngineSettings) -> Path:
+    """The folder of converted artifacts; not created here."""
+    if settings.cache_dir:
+        return Path(settings.cache_dir).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser() / "doppler-plugins"

@@ -1,0 +1,72 @@
+"""A tensor as it lies in a file: its name, shape, storage type and bytes. It knows no model and no file format."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+StorageType = Literal["f32", "f16", "bf16", "q8_0", "q4_k"]
+Bytes = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class BlockFormat:
+    """How a storage type lays out one row: `values` of them take `bytes`, and a row fills whole blocks."""
+
+    values: int
+    bytes: int
+
+
+BLOCKS: Mapping[StorageType, BlockFormat] = {
+    "f32": BlockFormat(1, 4),
+    "f16": BlockFormat(1, 2),
+    "bf16": BlockFormat(1, 2),
+    "q8_0": BlockFormat(32, 34),
+    "q4_k": BlockFormat(256, 144),
+}
+
+
+def row_bytes(dtype: StorageType, columns: int) -> int:
+    """Bytes of one row of `columns` values; the last block of a row is padded with zeros."""
+    block = BLOCKS[dtype]
+    return -(-columns // block.values) * block.bytes
+
+
+def tensor_bytes(dtype: StorageType, shape: tuple[int, ...]) -> int:
+    """Bytes of a tensor whose last axis is the row."""
+    if not shape:
+        return row_bytes(dtype, 1)
+    return math.prod(shape[:-1]) * row_bytes(dtype, shape[-1])
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """One tensor of a checkpoint or an artifact.
+
+    `data` is a flat view of the file (usually a memory map), `row_bytes` per row of the last axis.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: StorageType
+    data: Bytes
+    path: Path
+
+    @property
+    def rows(self) -> int:
+        """Rows: the product of all axes but the last."""
+        return math.prod(self.shape[:-1])
+
+    @property
+    def columns(self) -> int:
+        """Values of a row: the last axis (1 for a scalar)."""
+        return self.shape[-1] if self.shape else 1
+
+    def row_data(self, start: int, stop: int) -> Bytes:
+        """The bytes of rows `start` to `stop`, shape [stop - start, row_bytes]."""
+        size = row_bytes(self.dtype, self.columns)
+        return self.data[start * size : stop * size].reshape(stop - start, size)
