@@ -1,0 +1,150 @@
+"""What each op means, in plain NumPy: the oracle that every kernel and every faster twin is tested against.
+
+A meaning takes the op's params, its inputs, weights (f32) and constants, and the step's tables, and gives the
+output in f32. It favours being read over being fast. R is T (rows) or S (sequences); formulas: Gemma 3.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from doppler_core.plan.op import Scalar
+
+Array = npt.NDArray[np.float32]
+Table = npt.NDArray[np.uint32]
+Params = Mapping[str, Scalar]
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The step's tables (see plan.op): rows [T, 4] and slots [S, 4], u32."""
+
+    rows: Table
+    slots: Table
+
+
+@dataclass(frozen=True)
+class Operands:
+    """Everything an op reads, in the order the op lists it."""
+
+    inputs: Sequence[Array]
+    weights: Sequence[Array] = ()
+    constants: Sequence[Array] = ()
+
+
+def gather(params: Params, given: Operands, tables: Tables) -> Array:
+    """out[t] = table[id of t] * scale. table [V, columns] -> [T, columns]."""
+    return given.weights[0][tables.rows[:, 0]] * np.float32(params["scale"])
+
+
+def rmsnorm(params: Params, given: Operands, tables: Tables) -> Array:
+    """Root-mean-square norm of each run of `columns` values, times (offset + weight), plus a residual if given.
+
+    x [T, runs * columns], weight [columns] or none -> [T, runs * columns]; `offset` is 1 where the checkpoint
+    stores weight - 1 (Gemma 3), else 0. The residual is added after the norm.
+    """
+    x = given.inputs[0]
+    runs = x.reshape(len(x), -1, int(params["columns"]))
+    mean = np.mean(runs * runs, axis=-1, keepdims=True, dtype=np.float32)
+    normed = runs / np.sqrt(mean + np.float32(params["eps"]))
+    if given.weights:
+        normed = normed * (given.weights[0] + np.float32(params["offset"]))
+    normed = normed.reshape(x.shape)
+    return normed + given.inputs[1] if len(given.inputs) > 1 else normed
+
+
+def matmul(params: Params, given: Operands, tables: Tables) -> Array:
+    """out = x W^T. x [R, inner], W [columns, inner] -> [R, columns]."""
+    return given.inputs[0] @ given.weights[0].T
+
+
+def rope(params: Params, given: Operands, tables: Tables) -> Array:
+    """Rotate pairs (i, i + head_dim/2) of each head by the row's position.
+
+    x [T, heads * head_dim], constant [positions, head_dim/2, 2] holding (cos, sin) -> [T, heads * head_dim].
+    """
+    x = given.inputs[0]
+    heads = x.reshape(len(x), -1, int(params["head_dim"]))
+    half = heads.shape[-1] // 2
+    turn = given.constants[0][tables.rows[:, 1]][:, None]  # [T, 1, half, 2]
+    cos, sin = turn[..., 0], turn[..., 1]
+    first, second = heads[..., :half], heads[..., half:]
+    return np.concatenate([first * cos - second * sin, second * cos + first * sin], -1).reshape(x.shape)
+
+
+def visible(params: Params, query: Table, key: Table) -> npt.NDArray[np.bool_]:
+    """Which keys a query sees, [queries, keys], from their positions.
+
+    Causal with a window W: the W last keys, itself among them. Not causal: W/2 on each side of it.
+    """
+    window, back = int(params["window"]), query[:, None].astype(np.int64) - key[None].astype(np.int64)
+    if params["causal"]:
+        return (back >= 0) & (back < window) if window else back >= 0
+    return np.abs(back) <= window // 2 if window else np.ones_like(back, dtype=np.bool_)
+
+
+def attention(params: Params, given: Operands, tables: Tables) -> Array:
+    """softmax(q k^T * scale) v within each slot. q [T, heads * d], k and v [T, kv_heads * d] -> [T, heads * d].
+
+    Key/value head j serves the query heads j*g .. j*g + g - 1, g = heads / kv_heads. `softcap` c > 0 replaces a
+    score s by c * tanh(s / c).
+    """
+    q, k, v = given.inputs
+    heads, kv_heads, width = int(params["heads"]), int(params["kv_heads"]), int(params["head_dim"])
+    out = np.zeros_like(q)
+    for slot, (first, count, *_) in enumerate(tables.slots.tolist()):
+        mine = np.flatnonzero(tables.rows[:, 2] == slot)
+        keys = slice(first, first + count)
+        mask = visible(params, tables.rows[mine, 1], tables.rows[keys, 1])
+        for head in range(heads):
+            kv = head // (heads // kv_heads)
+            span, kv_span = slice(head * width, (head + 1) * width), slice(kv * width, (kv + 1) * width)
+            scores = q[mine, span] @ k[keys, kv_span].T * np.float32(params["scale"])
+            if params["softcap"]:
+                scores = np.float32(params["softcap"]) * np.tanh(scores / np.float32(params["softcap"]))
+            scores = np.where(mask, scores, np.float32(-np.inf))
+            weight = np.exp(scores - scores.max(-1, keepdims=True))
+            out[mine, span] = weight @ v[keys, kv_span] / weight.sum(-1, keepdims=True)
+    return out
+
+
+def gelu(params: Params, given: Operands, tables: Tables) -> Array:
+    """gelu(gate) * up with the tanh form 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). [T, n] -> [T, n]."""
+    gate, up = given.inputs
+    inner = np.float32(np.sqrt(2 / np.pi)) * (gate + np.float32(0.044715) * gate * gate * gate)
+    return np.float32(0.5) * gate * (1 + np.tanh(inner)) * up
+
+
+def residual(params: Params, given: Operands, tables: Tables) -> Array:
+    """out = a + b. [T, n] -> [T, n]."""
+    return given.inputs[0] + given.inputs[1]
+
+
+def pool(params: Params, given: Operands, tables: Tables) -> Array:
+    """The mean over each slot's rows. [T, n] -> [S, n]."""
+    x = given.inputs[0]
+    return np.stack([x[a : a + n].mean(0, dtype=np.float32) for a, n, *_ in tables.slots.tolist()])
+
+
+def l2norm(params: Params, given: Operands, tables: Tables) -> Array:
+    """Unit length over the first `dimensions` values of each slot, zero beyond them. [S, n] -> [S, n]."""
+    out = np.zeros_like(given.inputs[0])
+    for slot, (_, _, size, *_) in enumerate(tables.slots.tolist()):
+        kept = given.inputs[0][slot, :size]
+        out[slot, :size] = kept / np.sqrt(np.sum(kept * kept, dtype=np.float32))
+    return out
+
+
+MEANINGS: Mapping[str, Callable[[Params, Operands, Tables], Array]] = {
+    "gather": gather,
+    "rmsnorm": rmsnorm,
+    "matmul": matmul,
+    "rope": rope,
+    "attention": attention,
+    "gelu": gelu,
+    "residual": residual,
+    "pool": pool,
+    "l2norm": l2norm,
+}
