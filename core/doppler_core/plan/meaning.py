@@ -48,7 +48,7 @@ def rmsnorm(params: Params, given: Operands, tables: Tables) -> Array:
     x = given.inputs[0]
     runs = x.reshape(len(x), -1, int(params["columns"]))
     mean = np.mean(runs * runs, axis=-1, keepdims=True, dtype=np.float32)
-    normed = runs / np.sqrt(mean + np.float32(params["eps"]))
+    normed: Array = runs / np.sqrt(mean + np.float32(params["eps"]))
     if given.weights:
         normed = normed * (given.weights[0] + np.float32(params["offset"]))
     normed = normed.reshape(x.shape)
@@ -114,7 +114,8 @@ def gelu(params: Params, given: Operands, tables: Tables) -> Array:
     """gelu(gate) * up with the tanh form 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). [T, n] -> [T, n]."""
     gate, up = given.inputs
     inner = np.float32(np.sqrt(2 / np.pi)) * (gate + np.float32(0.044715) * gate * gate * gate)
-    return np.float32(0.5) * gate * (1 + np.tanh(inner)) * up
+    out: Array = np.float32(0.5) * gate * (1 + np.tanh(inner)) * up
+    return out
 
 
 def residual(params: Params, given: Operands, tables: Tables) -> Array:

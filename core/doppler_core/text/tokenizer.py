@@ -1,0 +1,63 @@
+"""Text to ids and back, with the checkpoint's own tokenizer file. It knows prompts only as text.
+
+Text from outside never becomes a control token: "<eos>" in a document is six characters, not the end.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tokenizers import Tokenizer as Backend
+
+from doppler_core.errors import FileFormatError, InputError
+
+
+class Tokenizer:
+    """A loaded tokenizer. It is never mutated after loading, so any number of threads may use it."""
+
+    def __init__(self, path: Path, vocabulary: int) -> None:
+        """Load `path` (tokenizer.json) for a model whose embedding table has `vocabulary` rows."""
+        try:
+            self._backend = Backend.from_file(str(path))
+        except Exception as error:  # the library raises bare Exception for every fault
+            raise FileFormatError(
+                f"{path}: expected a tokenizer.json of the tokenizers library ({error})"
+            ) from error
+        self._backend.no_truncation()
+        self._backend.no_padding()
+        self._backend.encode_special_tokens = True
+        self.vocabulary = vocabulary
+
+    def encode(self, text: str) -> list[int]:
+        """Ids of `text`, with the begin and end tokens that the checkpoint's post-processor adds."""
+        return self._checked(self._backend.encode(text), text)
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Ids of several texts, each as `encode` gives them."""
+        encoded = self._backend.encode_batch_fast(list(texts))
+        return [self._checked(one, text) for one, text in zip(encoded, texts, strict=True)]
+
+    def decode(self, ids: Sequence[int], skip_special: bool = True) -> str:
+        """Text of `ids`."""
+        return self._backend.decode(list(ids), skip_special_tokens=skip_special)
+
+    def token_id(self, token: str) -> int | None:
+        """The id of a token by its text, control tokens included."""
+        return self._backend.token_to_id(token)
+
+    def _checked(self, encoded: object, text: str) -> list[int]:
+        ids: list[int] = encoded.ids  # type: ignore[attr-defined]
+        if ids and max(ids) >= self.vocabulary:
+            raise InputError(
+                f"the tokenizer gives id {max(ids)} for {text[:40]!r}, but the embedding table has "
+                f"{self.vocabulary} rows: tokenizer and weights are not of one model"
+            )
+        return ids
+
+
+def well_formed(text: str) -> str:
+    """`text` with surrogate pairs joined and unpaired surrogates replaced by U+FFFD, so that it has a UTF-8 form."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
