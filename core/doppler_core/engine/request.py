@@ -49,7 +49,10 @@ class EmbedResult:
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What a model can do; adapters ask this and never a model type's name."""
+    """What a model can do; adapters ask this and never a model type's name.
+
+    prompts: names of the checkpoint's prompts; title_prompts: those of them with a place for a document's title.
+    """
 
     embeds: bool = False
     generates: bool = False
@@ -62,3 +65,4 @@ class Capabilities:
     context_length: int = 0
     dimensions: tuple[int, ...] = ()
     prompts: tuple[str, ...] = ()
+    title_prompts: tuple[str, ...] = ()
