@@ -1,0 +1,123 @@
+"""Files that came from outside: strict JSON, paths that stay in their folder, read-only memory maps.
+
+Every fault is a FileFormatError that names the file. It knows no weight format.
+"""
+
+import json
+import os
+import stat
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import Any
+
+import numpy as np
+
+from doppler_core.errors import FileFormatError
+from doppler_core.weights.tensor import Bytes
+
+JSON_BYTES = 100_000_000
+# A JSON value takes up to about 100 bytes as a Python object, so this bounds a parse to a few hundred MB.
+_JSON_VALUES = 4_000_000
+
+
+def regular_size(path: Path) -> int:
+    """Bytes of a regular file. Anything else (missing, folder, pipe) is a FileFormatError."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise FileFormatError(f"{path}: can't be read ({error.strerror})") from error
+    except ValueError as error:
+        raise FileFormatError(f"{path!r}: not a path ({error})") from error
+    if not stat.S_ISREG(status.st_mode):
+        raise FileFormatError(f"{path}: expected a regular file")
+    return status.st_size
+
+
+def parse_json(text: bytes, path: Path) -> Any:
+    """JSON as the standard has it: UTF-8, no key twice, no NaN; bounded in values and in depth."""
+    values = sum(text.count(mark) for mark in (b",", b"[", b"{"))
+    if values > _JSON_VALUES:
+        raise FileFormatError(f"{path}: JSON with about {values} values, more than {_JSON_VALUES}")
+    try:
+        return json.loads(
+            text.decode("utf-8"), object_pairs_hook=_unique_keys, parse_constant=_refuse_constant
+        )
+    except RecursionError:
+        raise FileFormatError(f"{path}: JSON nested too deeply") from None
+    except ValueError as error:
+        raise FileFormatError(f"{path}: not valid JSON: {_short(str(error))}") from None
+
+
+def read_json(path: Path, limit: int = JSON_BYTES) -> Any:
+    """The JSON of a whole file of at most `limit` bytes."""
+    size = regular_size(path)
+    if size > limit:
+        raise FileFormatError(f"{path}: JSON of {size} bytes, more than {limit}")
+    return parse_json(path.read_bytes(), path)
+
+
+def read_json_object(path: Path, limit: int = JSON_BYTES) -> dict[str, Any]:
+    """`read_json` of a file that holds one object."""
+    value = read_json(path, limit)
+    if not isinstance(value, dict):
+        raise FileFormatError(f"{path}: expected a JSON object, got {type(value).__name__}")
+    return value
+
+
+def inside(folder: Path, name: object, source: Path) -> Path:
+    """`folder/name` for a relative path, found in the file `source`, that stays in the folder.
+
+    The check is on the name alone: links inside the folder are its owner's business (model caches use them).
+    """
+    if not isinstance(name, str) or not name or any(ord(letter) < 32 for letter in name):
+        raise FileFormatError(f"{source}: {_short(repr(name))} is not a file name")
+    pure = PurePosixPath(name)
+    if "\\" in name or pure.is_absolute() or PureWindowsPath(name).drive or ".." in pure.parts:
+        raise FileFormatError(f"{source}: the path {_short(repr(name))} leaves its folder {folder}")
+    return folder / name
+
+
+def map_file(path: Path) -> Bytes:
+    """A read-only memory map of a whole file."""
+    if regular_size(path) == 0:
+        return np.zeros(0, np.uint8)
+    try:
+        return np.memmap(path, dtype=np.uint8, mode="r").view(np.ndarray)
+    except OSError as error:
+        raise FileFormatError(f"{path}: can't be mapped ({error.strerror})") from error
+
+
+def field(record: Mapping[str, Any], name: str, kind: type, path: Path, where: str) -> Any:
+    """A required field of a JSON object, checked for its type (a bool is no int)."""
+    value = record.get(name)
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        got = "nothing" if name not in record else _short(repr(value))
+        raise FileFormatError(f"{path}: {where}: `{name}`: expected {kind.__name__}, got {got}")
+    return value
+
+
+def sync_folder(path: Path) -> None:
+    """Make a folder's entries durable, where the system can."""
+    if os.name == "posix":
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"the key {_short(repr(twice))} occurs twice in one object")
+    return found
+
+
+def _refuse_constant(text: str) -> Any:
+    raise ValueError(f"{text} is no JSON number")
+
+
+def _short(text: str, limit: int = 200) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}..."

@@ -1,0 +1,66 @@
+"""Q4_K: 144 bytes for 256 values. float32 rows in, superblocks out, and back; the layout is llama.cpp's.
+
+Superblock: bytes 0-1 d (f16), 2-3 dmin (f16), 4-15 eight scales and eight minima of 6 bits, 16-143 nibbles.
+value = d * scale[j] * q - dmin * minimum[j], with q in 0..15 and j the sub-block of 32 values. Chunk c of 64
+values has its nibbles in bytes 16 + 32 c: the low ones are sub-block 2 c, the high ones 2 c + 1.
+A row fills whole superblocks, padded with zeros. The search for good scales is in q4_k_search.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from doppler_core.weights.floats import Floats, cut_rows, pad_rows
+from doppler_core.weights.q4_k_search import search
+from doppler_core.weights.tensor import Bytes
+
+VALUES, BYTES = 256, 144
+#: Half of 63 finite f16 steps: the search may take a minimum somewhat beyond the smallest value.
+LIMIT = 63 * 65504.0 / 2
+
+_Small = npt.NDArray[np.uint8]
+
+
+def dequantize(data: Bytes, columns: int) -> Floats:
+    """uint8 [R, superblocks * 144] to float32 [R, columns]."""
+    rows = data.shape[0]
+    blocks = data.reshape(-1, BYTES)
+    steps = np.ascontiguousarray(blocks[:, :4]).view(np.float16).astype(np.float32)
+    scales, minima = _unpack_6bit(blocks[:, 4:16])
+    nibbles = blocks[:, 16:].reshape(-1, 4, 32)
+    quants = np.stack([nibbles & 15, nibbles >> 4], axis=2).reshape(-1, 8, 32)
+    values = quants.astype(np.float32)
+    values *= (steps[:, :1] * scales)[:, :, None]
+    values -= (steps[:, 1:] * minima)[:, :, None]
+    return cut_rows(values.reshape(rows, -1), columns)
+
+
+def quantize(values: Floats) -> Bytes:
+    """float32 [R, K], finite and within LIMIT, to uint8 [R, superblocks * 144]."""
+    rows = values.shape[0]
+    steps, scales, minima, quants = search(pad_rows(values, VALUES).reshape(-1, 8, 32))
+    blocks = np.empty((len(quants), BYTES), np.uint8)
+    blocks[:, :4] = steps.view(np.uint8)
+    blocks[:, 4:16] = _pack_6bit(scales, minima)
+    pairs = quants.reshape(-1, 4, 2, 32)
+    blocks[:, 16:] = (pairs[:, :, 0] | pairs[:, :, 1] << 4).reshape(-1, 128)
+    return blocks.reshape(rows, -1)
+
+
+def _unpack_6bit(packed: _Small) -> tuple[_Small, _Small]:
+    """[N, 12] bytes to scales and minima, each [N, 8] of 0..63.
+
+    Byte j < 4 holds scale j, byte 4 + j minimum j, byte 8 + j the low halves of scale and minimum 4 + j, whose
+    upper two bits lie on top of bytes j and 4 + j.
+    """
+    first, second, low = packed[:, 0:4], packed[:, 4:8], packed[:, 8:12]
+    scales = np.concatenate([first & 63, (low & 15) | (first >> 6 << 4)], axis=1)
+    minima = np.concatenate([second & 63, (low >> 4) | (second >> 6 << 4)], axis=1)
+    return scales, minima
+
+
+def _pack_6bit(scales: _Small, minima: _Small) -> _Small:
+    """The inverse of `_unpack_6bit`."""
+    first = scales[:, :4] | scales[:, 4:] >> 4 << 6
+    second = minima[:, :4] | minima[:, 4:] >> 4 << 6
+    low = (scales[:, 4:] & 15) | (minima[:, 4:] & 15) << 4
+    return np.concatenate([first, second, low], axis=1)

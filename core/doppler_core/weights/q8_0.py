@@ -1,0 +1,36 @@
+"""Q8_0: 34 bytes for 32 values. float32 rows in, blocks out, and back; the layout is llama.cpp's.
+
+Block: bytes 0-1 d (f16), 2-33 q (int8); value = d * q. A row fills whole blocks, padded with zeros.
+"""
+
+import numpy as np
+
+from doppler_core.weights.floats import Floats, cut_rows, pad_rows
+from doppler_core.weights.tensor import Bytes
+
+VALUES, BYTES = 32, 34
+#: The largest magnitude whose scale is still a finite f16.
+LIMIT = 127 * 65504.0
+
+
+def dequantize(data: Bytes, columns: int) -> Floats:
+    """uint8 [R, blocks * 34] to float32 [R, columns]."""
+    rows = data.shape[0]
+    blocks = data.reshape(rows, -1, BYTES)
+    scales = np.ascontiguousarray(blocks[..., :2]).view(np.float16).astype(np.float32)
+    values = blocks[..., 2:].view(np.int8) * scales
+    return cut_rows(values.reshape(rows, -1), columns)
+
+
+def quantize(values: Floats) -> Bytes:
+    """float32 [R, K], finite and within LIMIT, to uint8 [R, blocks * 34].
+
+    d = f16(max|x| / 127), q = x / d rounded to nearest even: dividing by the rounded d loses nothing to its rounding.
+    """
+    blocks = pad_rows(values, VALUES).reshape(-1, VALUES)
+    scales = (np.abs(blocks).max(axis=1, keepdims=True) / np.float32(127)).astype(np.float16)
+    divisors = scales.astype(np.float32)
+    divisors[divisors == 0] = np.inf
+    quants = np.clip(np.rint(blocks / divisors), -127, 127).astype(np.int8)
+    packed = np.concatenate([scales.view(np.uint8), quants.view(np.uint8)], axis=1)
+    return packed.reshape(values.shape[0], -1)

@@ -1,0 +1,109 @@
+"""Storage types: rows of a tensor to float32, float32 rows to bytes, and bytes of one type to those of another.
+
+Works in blocks of rows that fit a CPU's cache, so a call needs little beside its result. It knows no file format.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from doppler_core.errors import QuantizationError
+from doppler_core.weights import q4_k, q8_0
+from doppler_core.weights.floats import Floats, bf16_to_f32, f32_to_bf16
+from doppler_core.weights.tensor import Bytes, StorageType, Tensor, row_bytes
+
+# 65,536 float32 values: 256 KiB, so a block and its temporaries stay in a core's second-level cache.
+_BLOCK_VALUES = 1 << 16
+
+# Magnitudes from here on have no finite stored form. Floats: half a step above the largest finite value.
+_LIMITS = {"f32": np.inf, "f16": 65520.0, "bf16": 3.3961775e38, "q8_0": q8_0.LIMIT, "q4_k": q4_k.LIMIT}
+
+
+def to_f32(tensor: Tensor, start: int = 0, stop: int | None = None) -> Floats:
+    """Rows `start` to `stop` (default: all) as float32 [rows, columns].
+
+    An f32 tensor gives a read-only view of its file, any other type a new array. Rows, not values, are the unit:
+    a caller bounds its memory by the rows it asks for.
+    """
+    stop = tensor.rows if stop is None else stop
+    data = tensor.row_data(start, stop)
+    if tensor.dtype == "f32":
+        return np.require(data.view("<f4"), requirements="A")
+    values = np.empty((stop - start, tensor.columns), np.float32)
+    for first, last in _row_blocks(*values.shape):
+        values[first:last] = _decode(data[first:last], tensor.dtype, tensor.columns)
+    return values
+
+
+def store(values: Floats, dtype: StorageType, name: str, start: int = 0) -> Bytes:
+    """float32 [R, K] as uint8 [R, row_bytes], rounded to nearest even.
+
+    A NaN, an infinite value or one too large for the type is a QuantizationError that names the tensor, the row
+    (`start` is the row of values[0] in it) and the column.
+    """
+    rows = np.empty((len(values), row_bytes(dtype, values.shape[1])), np.uint8)
+    for first, last in _row_blocks(*values.shape):
+        block = np.ascontiguousarray(values[first:last], np.float32)
+        _check_range(block, dtype, name, start + first)
+        rows[first:last] = _encode(block, dtype)
+    return rows
+
+
+def as_kernel_type(tensor: Tensor, dtype: StorageType, start: int = 0, stop: int | None = None) -> Bytes:
+    """Rows as a kernel reads them, uint8 [rows, row_bytes(dtype, columns)].
+
+    The bytes of the file where the types agree, else through float32. QuantizationError as `store`.
+    """
+    stop = tensor.rows if stop is None else stop
+    if tensor.dtype == dtype:
+        return tensor.row_data(start, stop)
+    rows = np.empty((stop - start, row_bytes(dtype, tensor.columns)), np.uint8)
+    for first, last in _row_blocks(stop - start, tensor.columns):
+        values = to_f32(tensor, start + first, start + last)
+        rows[first:last] = store(values, dtype, tensor.name, start + first)
+    return rows
+
+
+def _row_blocks(rows: int, columns: int) -> Iterator[tuple[int, int]]:
+    step = max(1, _BLOCK_VALUES // columns)
+    return ((first, min(first + step, rows)) for first in range(0, rows, step))
+
+
+def _decode(data: Bytes, dtype: StorageType, columns: int) -> Floats:
+    match dtype:
+        case "f32":
+            return data.view("<f4")
+        case "f16":
+            return data.view("<f2").astype(np.float32)
+        case "bf16":
+            return bf16_to_f32(data.view("<u2"))
+        case "q8_0":
+            return q8_0.dequantize(data, columns)
+        case "q4_k":
+            return q4_k.dequantize(data, columns)
+
+
+def _encode(values: Floats, dtype: StorageType) -> Bytes:
+    match dtype:
+        case "f32":
+            return values.view(np.uint8)
+        case "f16":
+            return values.astype("<f2").view(np.uint8)
+        case "bf16":
+            return f32_to_bf16(values).view(np.uint8)
+        case "q8_0":
+            return q8_0.quantize(values)
+        case "q4_k":
+            return q4_k.quantize(values)
+
+
+def _check_range(values: Floats, dtype: StorageType, name: str, start: int) -> None:
+    limit = _LIMITS[dtype]
+    # max and min pass a NaN on, and a comparison with NaN is false: one test finds all three faults.
+    if not values.size or (values.max() < limit and values.min() > -limit):
+        return
+    row, column = np.argwhere(~(np.abs(values) < limit))[0]
+    raise QuantizationError(
+        f"tensor {name!r}, row {start + row}, column {column}: {values[row, column]} can't be stored as {dtype} "
+        f"(expected a finite value below {limit:g} in magnitude); use a wider type or mend the checkpoint"
+    )
