@@ -6,11 +6,14 @@ Works in blocks of rows that fit a CPU's cache, so a call needs little beside it
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 
 from doppler_core.errors import QuantizationError
 from doppler_core.weights import q4_k, q8_0
 from doppler_core.weights.floats import Floats, bf16_to_f32, f32_to_bf16
 from doppler_core.weights.tensor import Bytes, StorageType, Tensor, row_bytes
+
+Ids = npt.NDArray[np.uint32]
 
 # 65,536 float32 values: 256 KiB, so a block and its temporaries stay in a core's second-level cache.
 _BLOCK_VALUES = 1 << 16
@@ -30,6 +33,15 @@ def to_f32(tensor: Tensor, start: int = 0, stop: int | None = None) -> Floats:
     if tensor.dtype == "f32":
         return np.require(data.view("<f4"), requirements="A")
     values = np.empty((stop - start, tensor.columns), np.float32)
+    for first, last in _row_blocks(*values.shape):
+        values[first:last] = _decode(data[first:last], tensor.dtype, tensor.columns)
+    return values
+
+
+def gather_f32(tensor: Tensor, ids: Ids) -> Floats:
+    """The rows of `ids`, in their order, as float32 [ids, columns]; a table larger than memory stays a map."""
+    data = tensor.row_data(0, tensor.rows)[ids]
+    values = np.empty((len(ids), tensor.columns), np.float32)
     for first, last in _row_blocks(*values.shape):
         values[first:last] = _decode(data[first:last], tensor.dtype, tensor.columns)
     return values
