@@ -1,0 +1,41 @@
+"""`inference.diffusionGemma`: block diffusion over a canvas of tokens."""
+
+from typing import Literal
+
+from doppler_core.manifest.base import Count, Items, Positive, PositiveReal, Real, Section
+
+
+class Router(Section):
+    """How the router of the experts treats its input and its weights."""
+
+    scale_hidden_states: bool
+    normalize_top_k: bool
+    per_expert_scale: bool
+
+
+class DiffusionGemma(Section):
+    """The denoising loop.
+
+    canvas_length: tokens of a canvas; max_denoising_steps: at most, per canvas.
+    t_min, t_max: temperature of the last and the first step.
+    entropy_bound, confidence_threshold: nats.
+    stability_threshold: steps without a change before an early stop; 0 = always stable.
+    decoder_cache_mode: the canvas reads the encoder's keys and values, and writes none.
+    """
+
+    canvas_length: Positive
+    max_denoising_steps: Positive
+    max_new_tokens: Positive
+    t_min: PositiveReal
+    t_max: PositiveReal
+    entropy_bound: PositiveReal
+    confidence_threshold: Real
+    stability_threshold: Count
+    pad_token_id: Count
+    eos_token_ids: Items[Count]
+    boi_token_id: Count | None
+    eoi_token_id: Count | None
+    image_token_id: Count | None
+    self_conditioning: bool
+    decoder_cache_mode: Literal["encoder_kv_readonly_canvas_concat"]
+    router: Router
