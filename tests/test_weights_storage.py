@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from doppler_core.errors import QuantizationError
 from doppler_core.weights import q4_k, q8_0
 from doppler_core.weights.floats import Floats, f32_to_bf16
-from doppler_core.weights.storage import as_kernel_type, store, to_f32
+from doppler_core.weights.storage import as_kernel_type, gather_f32, store, to_f32
 from doppler_core.weights.tensor import BLOCKS, StorageType, Tensor, row_bytes
 
 BLOCK_TYPES = {"q4_k": (q4_k, GGMLQuantizationType.Q4_K), "q8_0": (q8_0, GGMLQuantizationType.Q8_0)}
@@ -155,6 +155,14 @@ def test_rows_are_read_alone() -> None:
     for dtype in BLOCKS:
         whole = tensor(values, dtype)
         assert np.array_equal(to_f32(whole, 3, 5), to_f32(whole)[3:5])
+
+
+def test_gathered_rows_are_the_rows_in_the_order_asked_for() -> None:
+    values = normal(10, 300)
+    ids = np.array([7, 0, 7, 3], np.uint32)
+    for dtype in BLOCKS:
+        whole = tensor(values, dtype)
+        assert np.array_equal(gather_f32(whole, ids), to_f32(whole)[ids])
 
 
 def test_a_kernel_gets_the_files_bytes_where_the_types_agree_and_rounded_ones_elsewhere() -> None:
