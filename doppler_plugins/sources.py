@@ -1,0 +1,101 @@
+"""From what a user calls a model to a folder: a bundled or cached name, a path, `hf:`, or a plugin's own scheme.
+
+It tells artifacts and checkpoints apart by the file they must have; it reads nothing else of them.
+"""
+
+import logging
+from difflib import get_close_matches
+from pathlib import Path
+
+from doppler_core.errors import DopplerError, ModelNotFoundError
+from doppler_core.settings import EngineSettings, cache_dir, data_dir
+from doppler_plugins import hub
+from doppler_plugins.discovery import canonical
+from doppler_plugins.registry import plugins
+
+logger = logging.getLogger(__name__)
+
+
+def is_artifact(folder: Path) -> bool:
+    """True for a converted folder."""
+    return (folder / "artifact.json").is_file()
+
+
+def is_checkpoint(folder: Path) -> bool:
+    """True for a publisher's folder."""
+    return (folder / "config.json").is_file()
+
+
+def bundled_models() -> dict[str, Path]:
+    """The models that come with the package, by canonical name."""
+    return _artifacts(data_dir("models"))
+
+
+def cached_models(settings: EngineSettings) -> dict[str, Path]:
+    """The artifacts in the cache, by name."""
+    return {path.name: path for path in _artifacts(cache_dir(settings)).values()}
+
+
+def locate(model: str, settings: EngineSettings) -> Path:
+    """The folder of an artifact or a checkpoint; raise ModelNotFoundError with the nearest known names."""
+    if model.startswith(hub.PREFIX):
+        return hub.download(model, settings.revision, settings.offline)
+    if found := bundled_models().get(canonical(model)):
+        return found
+    path = Path(model).expanduser()
+    if path.exists():
+        return _checked(path)
+    if found := cached_models(settings).get(model):
+        return found
+    if found := _ask_plugins(model, settings):
+        return _checked(found)
+    raise ModelNotFoundError(_not_found(model, settings))
+
+
+def _artifacts(folder: Path) -> dict[str, Path]:
+    if not folder.is_dir():
+        return {}
+    return {canonical(path.name): path for path in sorted(folder.iterdir()) if is_artifact(path)}
+
+
+def _checked(path: Path) -> Path:
+    if path.is_dir() and (is_artifact(path) or is_checkpoint(path)):
+        return path
+    if path.is_dir():
+        raise ModelNotFoundError(
+            f"{path}: expected an artifact (artifact.json) or a Hugging Face checkpoint (config.json, "
+            "*.safetensors), and the folder has neither file"
+        )
+    if path.suffix in (".safetensors", ".json"):
+        raise ModelNotFoundError(f"{path} is one file of a model: give its folder, {path.parent}")
+    raise ModelNotFoundError(
+        f"{path}: expected the folder of an artifact or of a Hugging Face checkpoint, found a file; GGUF files are "
+        "not read by this version"
+    )
+
+
+def _ask_plugins(model: str, settings: EngineSettings) -> Path | None:
+    manager = plugins().manager
+    for implementation in manager.implementations("doppler_resolve_model"):
+        try:
+            found = implementation(ref=model, settings=settings)
+            if found is not None:
+                return Path(found)
+        except DopplerError:
+            raise  # the plugin knows the reference and says what is wrong with it
+        except Exception:
+            logger.warning("plugin %s: doppler_resolve_model failed", implementation.plugin, exc_info=True)
+    return None
+
+
+def _not_found(model: str, settings: EngineSettings) -> str:
+    bundled, cached = bundled_models(), cached_models(settings)
+    known = [path.name for path in bundled.values()] + sorted(cached)
+    near = get_close_matches(model, known, n=3)
+    hints = [f"did you mean {' or '.join(near)}?"] if near else []
+    if model.count("/") == 1 and not model.startswith((".", "/", "~")):
+        hints.append(f"for the Hugging Face Hub write hf:{model}")
+    hints.append(f"bundled: {', '.join(path.name for path in bundled.values()) or 'none'}")
+    lost = [record.sentence for record in plugins().records if record.is_problem]
+    tail = "".join(f"\n  plugin not loaded: {sentence}" for sentence in lost)
+    return f"model {model!r}: no such path and no such name; {'; '.join(hints)}{tail}"
