@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
-import numpy.typing as npt
 
 from doppler_core.errors import QuantizationError
 from doppler_core.weights import q4_k, q8_0
@@ -41,15 +40,6 @@ def to_f32(tensor: Tensor, start: int = 0, stop: int | None = None) -> Floats:
 
 def gather_f32(tensor: Tensor, ids: Ids) -> Floats:
     """The rows of `ids`, in their order, as float32 [ids, columns]; a table larger than memory stays a map."""
-    data = tensor.row_data(0, tensor.rows)[ids]
-    values = np.empty((len(ids), tensor.columns), np.float32)
-    for first, last in _row_blocks(*values.shape):
-        values[first:last] = _decode(data[first:last], tensor.dtype, tensor.columns)
-    return values
-
-
-def gather_f32(tensor: Tensor, ids: npt.NDArray[np.uint32]) -> Floats:
-    """The rows `ids` of a tensor, in their order, as float32 [ids, columns]; only those rows are read."""
     data = tensor.row_data(0, tensor.rows)[ids]
     values = np.empty((len(ids), tensor.columns), np.float32)
     for first, last in _row_blocks(*values.shape):
