@@ -1,0 +1,69 @@
+"""Where intermediates live: values whose lives do not overlap share a buffer. A pure function; it knows no device.
+
+A value lies whole in one buffer, at its start. An op's output never shares a buffer with anything alive while it
+runs, its inputs above all: WebGPU refuses a buffer that one dispatch both reads and writes.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from doppler_core.plan.op import Op, Value
+
+
+@dataclass(frozen=True)
+class Arena:
+    """sizes: bytes of each buffer. place: the buffer each value of the phase lies in."""
+
+    sizes: tuple[int, ...]
+    place: Mapping[str, int]
+
+    @property
+    def bytes(self) -> int:
+        """All buffers together."""
+        return sum(self.sizes)
+
+
+def lay_out(
+    ops: Sequence[Op], kept: Collection[str], rows: int, sequences: int, together: Sequence[int] | None = None
+) -> Arena:
+    """Lay out a phase's values for steps of up to `rows` rows and `sequences` sequences.
+
+    `kept` values stay readable after the last op. Ops of one number in `together` run side by side, so nothing
+    that one of them reads gives its place to what another writes.
+    """
+    together = range(len(ops)) if together is None else together
+    ending: list[int] = []
+    last_use = _last_uses(ops, kept)
+    sizes: list[int] = []
+    place: dict[str, int] = {}
+    free: list[int] = []
+    for index, op in enumerate(ops):
+        size = op.output.bytes(rows, sequences)
+        place[op.output.name] = _take(free, sizes, size)
+        ending += {place[value.name] for value in (*op.inputs, op.output) if last_use[value.name] == index}
+        if index + 1 == len(ops) or together[index + 1] != together[index]:
+            free.extend(ending)
+            ending.clear()
+    return Arena(tuple(sizes), place)
+
+
+def _last_uses(ops: Sequence[Op], kept: Collection[str]) -> dict[str, int]:
+    """The index of the op that is the last to touch a value; past the end for those kept."""
+    last: dict[str, int] = {}
+    for index, op in enumerate(ops):
+        values: tuple[Value, ...] = (*op.inputs, op.output)
+        last.update({value.name: index for value in values})
+    last.update({name: len(ops) for name in kept})
+    return last
+
+
+def _take(free: list[int], sizes: list[int], size: int) -> int:
+    """The free buffer that wastes least, else the largest free one grown, else a new one."""
+    if not free:
+        sizes.append(size)
+        return len(sizes) - 1
+    fitting = [buffer for buffer in free if sizes[buffer] >= size]
+    chosen = min(fitting, key=sizes.__getitem__) if fitting else max(free, key=sizes.__getitem__)
+    sizes[chosen] = max(sizes[chosen], size)
+    free.remove(chosen)
+    return chosen

@@ -1,0 +1,101 @@
+"""Whether a GPU adapter can run a plan: found from numbers, before anything is loaded. Pure; it imports no wgpu."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from doppler_core.device.arena import Arena, lay_out
+from doppler_core.errors import LimitError
+from doppler_core.plan.kernels import signature
+from doppler_core.plan.op import Op, Plan, Weight
+from doppler_core.plan.signature import bind_operands, kernel_params
+from doppler_core.weights.tensor import row_bytes
+
+
+@dataclass(frozen=True)
+class Ability:
+    """What an adapter grants. max_binding: bytes. loop_cap: turns of all loops of an invocation, None = no cap."""
+
+    name: str
+    max_binding: int
+    subgroup_size: int
+    loop_cap: int | None
+    features: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Section:
+    """Rows [first, first + count) of a weight, bound by themselves."""
+
+    first: int
+    count: int
+
+
+def sections(weight: Weight, max_binding: int) -> list[Section]:
+    """The weight cut into runs of whole rows that can be bound; one section where it fits."""
+    rows = 1
+    for axis in weight.shape[:-1]:
+        rows *= axis
+    step = max_binding // row_bytes(weight.dtype, weight.shape[-1])
+    if step == 0:
+        raise LimitError(
+            f"weight {weight.name!r}: one row exceeds the largest binding, {max_binding:,} bytes"
+        )
+    return [Section(first, min(step, rows - first)) for first in range(0, rows, step)]
+
+
+def needed_features(plan: Plan) -> frozenset[str]:
+    """The GPU features that the plan's kernels need."""
+    return frozenset(feature for op in plan.ops() for feature in signature(op.kernel).features)
+
+
+def check_plan(plan: Plan, ability: Ability, max_rows: int, max_slots: int) -> dict[str, Arena]:
+    """The arena of each phase. LimitError names the op or tensor, what it needs and what there is; PlanError as
+    bind_operands."""
+    for op in plan.ops():
+        _check_op(op, ability, max_rows, max_slots)
+    return {
+        phase: lay_out(ops, [plan.outputs[phase].name], max_rows, max_slots)
+        for phase, ops in plan.phases.items()
+    }
+
+
+def _check_op(op: Op, ability: Ability, max_rows: int, max_slots: int) -> None:
+    row = signature(op.kernel)
+    where = f"{op.label}: {row} on {ability.name}"
+    if row.subgroup_size is not None and row.subgroup_size != ability.subgroup_size:
+        raise LimitError(
+            f"{where} needs subgroups of {row.subgroup_size}, the GPU adapter's have {ability.subgroup_size}: "
+            "choose another kernel profile"
+        )
+    missing = sorted(set(row.features) - ability.features)
+    if missing:
+        raise LimitError(f"{where} needs the feature {', '.join(missing)}: choose another kernel profile")
+    turns = row.iterations(kernel_params(row, op), max_rows)
+    if ability.loop_cap is not None and turns > ability.loop_cap:
+        raise LimitError(
+            f"{where}: up to {turns:,} loop turns, and this driver silently stops after {ability.loop_cap:,}: "
+            "lower context_length, or use another device"
+        )
+    bound = [value for value in bind_operands(row, op) if value is not None]
+    for value in bound:
+        if isinstance(value, Weight):
+            size = 0 if row.sections else value.resident_bytes
+        elif value in (*op.inputs, op.output):
+            size = value.bytes(max_rows, max_slots)
+        else:
+            continue
+        if size > ability.max_binding:
+            raise LimitError(
+                f"{where}: {value.name!r} needs {size:,} bytes in one binding, the device has "
+                f"{ability.max_binding:,}: lower context_length, or use another device"
+            )
+
+
+def dispatch_rows(op: Op, rows: int, sequences: int) -> int:
+    """Rows of the op's first input, which its kernel finds in step.rows: T, or S behind the pooling."""
+    return sequences if op.inputs and op.inputs[0].shape[0] == "S" else rows
+
+
+def all_sections(ops: Sequence[Op], max_binding: int) -> dict[str, list[Section]]:
+    """The sections of every weight of these ops, by its name."""
+    return {weight.name: sections(weight, max_binding) for op in ops for weight in op.weights}

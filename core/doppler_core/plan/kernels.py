@@ -1,0 +1,187 @@
+"""The table of kernels: one signature for each entry point in wgsl/. A test checks each row against its WGSL.
+
+Bounds of loops are rounded up; they are compared with the loop cap that is probed on the device.
+"""
+
+import difflib
+from collections.abc import Mapping
+
+from doppler_core.errors import PlanError
+from doppler_core.plan.op import Kernel
+from doppler_core.plan.signature import Operand, Params, Signature
+from doppler_core.weights.tensor import StorageType
+
+_ROWS = Operand("rows", "table", ("u32",), "vec4<u32>")
+_SLOTS = Operand("slots", "table", ("u32",), "vec4<u32>")
+_INPUT = Operand("input", "input", ("f32",))
+_OUTPUT = Operand("output", "output", ("f32",))
+
+
+def _number(params: Params, name: str) -> int:
+    return int(params[name])
+
+
+def _tiles(size: int, tile: int) -> int:
+    return -(-size // tile)
+
+
+def _elementwise(file: str, meaning: str, *inputs: Operand, **overrides: bool) -> Signature:
+    """Four elements a thread, 256 apart."""
+    return Signature(
+        file=file,
+        entry="main",
+        meaning=meaning,
+        operands=(*inputs, _OUTPUT),
+        params={"columns": "u32"},
+        workgroup_size=256,
+        groups=lambda rows, sequences, params: _tiles(rows * _number(params, "columns"), 1024),
+        iterations=lambda params, longest: 4,
+        overrides=overrides,
+    )
+
+
+_GATHER = Signature(
+    file="gather.wgsl",
+    entry="main",
+    meaning="gather",
+    operands=(_ROWS, Operand("table", "weight", ("f16", "f32"), "u32", half="WEIGHT_IS_F16"), _OUTPUT),
+    params={"scale": "f32", "columns": "u32", "first_row": "u32", "row_count": "u32"},
+    workgroup_size=256,
+    groups=lambda rows, sequences, params: _tiles(rows * _number(params, "columns"), 1024),
+    iterations=lambda params, longest: 4,
+    overrides={"WEIGHT_IS_F16": True},
+    sections=True,
+)
+
+_RMSNORM = Signature(
+    file="rmsnorm.wgsl",
+    entry="main",
+    meaning="rmsnorm",
+    operands=(
+        _INPUT,
+        Operand("residual", "input", ("f32",), present="HAS_RESIDUAL"),
+        Operand("weight", "weight", ("f32", "f16"), "u32", present="HAS_WEIGHT", half="WEIGHT_IS_F16"),
+        _OUTPUT,
+    ),
+    params={"eps": "f32", "offset": "f32", "columns": "u32", "segments": "u32"},
+    workgroup_size=64,
+    groups=lambda rows, sequences, params: rows * _number(params, "segments"),
+    iterations=lambda params, longest: 2 * _tiles(_number(params, "columns"), 64) + 6,
+    overrides={"WEIGHT_IS_F16": False, "HAS_WEIGHT": True, "HAS_RESIDUAL": False},
+)
+
+_ROPE = Signature(
+    file="rope.wgsl",
+    entry="main",
+    meaning="rope",
+    operands=(_ROWS, _INPUT, Operand("table", "constant", ("f32",), "vec2<f32>"), _OUTPUT),
+    params={"heads": "u32", "head_dim": "u32"},
+    workgroup_size=64,
+    groups=lambda rows, sequences, params: _tiles(
+        rows * _number(params, "heads") * _number(params, "head_dim") // 2, 256
+    ),
+    iterations=lambda params, longest: 4,
+)
+
+_POOL = Signature(
+    file="pool_mean.wgsl",
+    entry="main",
+    meaning="pool",
+    operands=(_SLOTS, _INPUT, _OUTPUT),
+    params={"columns": "u32"},
+    workgroup_size=64,
+    groups=lambda rows, sequences, params: _tiles(sequences * _number(params, "columns"), 64),
+    iterations=lambda params, longest: longest,
+)
+
+_L2NORM = Signature(
+    file="l2norm.wgsl",
+    entry="main",
+    meaning="l2norm",
+    operands=(_SLOTS, _INPUT, _OUTPUT),
+    params={"columns": "u32"},
+    workgroup_size=64,
+    groups=lambda rows, sequences, params: sequences,
+    iterations=lambda params, longest: 2 * _tiles(_number(params, "columns"), 64) + 6,
+)
+
+
+def _matmul(file: str, dtype: StorageType) -> Signature:
+    """64 x 64 tiles, 16 deep: per step along K 4 turns to store a tile and 16 to use it."""
+    return Signature(
+        file=file,
+        entry="main",
+        meaning="matmul",
+        operands=(_INPUT, Operand("weight", "weight", (dtype,), "u32"), _OUTPUT),
+        params={"columns": "u32", "inner": "u32", "first_row": "u32", "row_count": "u32"},
+        workgroup_size=256,
+        groups=lambda rows, sequences, params: _tiles(rows, 64) * _tiles(_number(params, "row_count"), 64),
+        iterations=lambda params, longest: 25 * _tiles(_number(params, "inner"), 16),
+        sections=True,
+    )
+
+
+_ATTENTION_OPERANDS = (
+    _ROWS,
+    _SLOTS,
+    Operand("q", "input", ("f32",)),
+    Operand("k", "input", ("f32",)),
+    Operand("v", "input", ("f32",)),
+    _OUTPUT,
+)
+
+_ATTENTION = Signature(
+    file="attention_small.wgsl",
+    entry="main",
+    meaning="attention",
+    operands=_ATTENTION_OPERANDS,
+    params={
+        "heads": "u32",
+        "kv_heads": "u32",
+        "head_dim": "u32",
+        "scale": "f32",
+        "window": "u32",
+        "causal": "u32",
+        "softcap": "f32",
+    },
+    workgroup_size=128,
+    groups=lambda rows, sequences, params: _tiles(rows, 16) * _number(params, "heads"),
+    # 16 rows see keys of at most two long sequences and of short ones among themselves; a tile of 8 keys takes 41
+    # turns, with those that load it by components.
+    iterations=lambda params, longest: 73 * _tiles(2 * longest + 16, 8) + 64,
+)
+
+_SIGNATURES = (
+    _GATHER,
+    _RMSNORM,
+    _ROPE,
+    _POOL,
+    _L2NORM,
+    _elementwise(
+        "residual.wgsl", "residual", Operand("a", "input", ("f32",)), Operand("b", "input", ("f32",))
+    ),
+    _elementwise(
+        "gelu.wgsl",
+        "gelu",
+        Operand("gate", "input", ("f32",)),
+        Operand("up", "input", ("f32",), present="HAS_GATE"),
+        HAS_GATE=True,
+    ),
+    _matmul("matmul_f16w_f32a.wgsl", "f16"),
+    _matmul("matmul_f32.wgsl", "f32"),
+    _matmul("fused_matmul_q4_batched_multicol_shared.wgsl", "q4_k"),
+    _matmul("matmul_q8_0.wgsl", "q8_0"),
+    _ATTENTION,
+)
+
+SIGNATURES: Mapping[tuple[str, str], Signature] = {(row.file, row.entry): row for row in _SIGNATURES}
+
+
+def signature(kernel: Kernel) -> Signature:
+    """The signature of a kernel a manifest or a profile names. PlanError with the nearest names if there is none."""
+    found = SIGNATURES.get((kernel.file, kernel.entry))
+    if found is None:
+        known = [str(row) for row in _SIGNATURES]
+        near = difflib.get_close_matches(str(kernel), known, 3, 0.4) or sorted(known)
+        raise PlanError(f"no kernel {kernel}: expected one of wgsl/'s, the nearest are {', '.join(near)}")
+    return found

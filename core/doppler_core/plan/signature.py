@@ -1,0 +1,153 @@
+"""What a kernel takes: its operands in binding order, params, overrides, grid and loops; and an op matched to it.
+
+Pure data about WGSL text, which a test checks against that text. It knows no device.
+
+Every kernel has @group(0) @binding(0) `step`, @binding(1) `params`, then the operands from @binding(2) on. Params are
+the op's own by name, and these, derived from the op: `segments` (runs of `columns` in a row of the output), and for
+kernels that take a weight in sections of rows `first_row` and `row_count`.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from doppler_core.errors import PlanError
+from doppler_core.plan.op import ROWS, SLOTS, Constant, Op, Scalar, Value, Weight
+from doppler_core.weights.tensor import StorageType
+
+MAX_GRID = 65_535  # workgroups of one grid axis that every device takes
+FIRST_OPERAND = 2  # binding of the first operand
+
+Kind = Literal["table", "input", "weight", "constant", "output"]
+FieldType = Literal["u32", "f32"]
+Bound = Value | Weight | Constant
+Params = Mapping[str, Scalar]
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One storage buffer of a kernel.
+
+    element: how the WGSL types the buffer's elements. present: the override that says whether an optional operand is
+    there (a kernel without it is bound to its first input, and does not read it). half: the override that says
+    whether a weight is f16.
+    """
+
+    name: str
+    kind: Kind
+    dtypes: tuple[StorageType | Literal["u32"], ...]
+    element: str = "f32"
+    present: str | None = None
+    half: str | None = None
+
+
+@dataclass(frozen=True)
+class Signature:
+    """A row of the kernel table.
+
+    groups(rows, sequences, params): workgroups of a dispatch. rows: those of the op's first input (T, or S behind the
+    pooling); gather has no input and takes T. iterations(params, longest): an upper bound on the turns that all loops
+    of one invocation take together, `longest` being the most keys a sequence has in a step.
+    sections: the weight may be bound in sections of whole rows, one dispatch each.
+    """
+
+    file: str
+    entry: str
+    meaning: str
+    operands: tuple[Operand, ...]
+    params: Mapping[str, FieldType]
+    workgroup_size: int
+    groups: Callable[[int, int, Params], int]
+    iterations: Callable[[Params, int], int]
+    overrides: Mapping[str, Scalar] = field(default_factory=dict)
+    features: tuple[str, ...] = ()
+    subgroup_size: int | None = None
+    sections: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.file}#{self.entry}"
+
+    def grid(self, rows: int, sequences: int, params: Params) -> tuple[int, int, int]:
+        """The grid of a dispatch; above 65,535 workgroups it is split over y and rounded up."""
+        return split_grid(self.groups(rows, sequences, params))
+
+
+def split_grid(groups: int) -> tuple[int, int, int]:
+    """(x, y, 1) with x * y >= groups and no axis above 65,535; kernels drop the surplus."""
+    y = max(1, -(-groups // MAX_GRID))
+    return -(-groups // y), y, 1
+
+
+def bind_operands(signature: Signature, op: Op) -> list[Bound | None]:
+    """What the op puts into each operand of the signature, None for an optional one it leaves out.
+
+    PlanError when the op has too few or too many of a kind, or one of a type the kernel does not read.
+    """
+    given: dict[Kind, list[Bound]] = {
+        "input": list(op.inputs),
+        "weight": list(op.weights),
+        "constant": list(op.constants),
+        "output": [op.output],
+    }
+    found: list[Bound | None] = []
+    for operand in signature.operands:
+        if operand.kind == "table":
+            found.append(ROWS if operand.name == "rows" else SLOTS)
+        elif given[operand.kind]:
+            found.append(_accept(signature, operand, given[operand.kind].pop(0), op))
+        elif operand.present is not None:
+            found.append(None)
+        else:
+            raise PlanError(
+                f"{op.label}: {signature} needs {operand.kind} {operand.name!r}, the op has none left"
+            )
+    for kind, left in given.items():
+        if left:
+            raise PlanError(f"{op.label}: {signature} has no place for {kind} {left[0].name!r}")
+    return found
+
+
+def _accept(signature: Signature, operand: Operand, bound: Bound, op: Op) -> Bound:
+    dtype = "f32" if isinstance(bound, Constant) else bound.dtype
+    if dtype not in operand.dtypes:
+        raise PlanError(
+            f"{op.label}: {signature} reads {operand.name!r} as {' or '.join(operand.dtypes)}, and {bound.name!r} "
+            f"is {dtype}; choose a kernel for {dtype}, or a cast step before this one"
+        )
+    return bound
+
+
+def override_values(signature: Signature, op: Op) -> dict[str, Scalar]:
+    """The kernel's override constants for this op: the defaults, those that follow from its operands, the kernel's own.
+
+    PlanError when the manifest sets an unknown constant, or one against what the op's operands say.
+    """
+    derived: dict[str, Scalar] = {}
+    for operand, bound in zip(signature.operands, bind_operands(signature, op), strict=True):
+        if operand.present is not None:
+            derived[operand.present] = bound is not None
+        if operand.half is not None and isinstance(bound, Weight):
+            derived[operand.half] = bound.dtype == "f16"
+    for name, value in op.kernel.constants.items():
+        if name not in signature.overrides:
+            known = ", ".join(signature.overrides) or "none"
+            raise PlanError(f"{op.label}: {signature} has no override constant {name!r}; it has {known}")
+        if derived.get(name, value) != value:
+            raise PlanError(
+                f"{op.label}: {signature} is given {name}={value!r}, and the op's operands make it {derived[name]!r}"
+            )
+    return {**signature.overrides, **derived, **op.kernel.constants}
+
+
+def kernel_params(signature: Signature, op: Op) -> dict[str, Scalar]:
+    """The values of the kernel's params, the whole weight being one section. PlanError names a missing one."""
+    derived: dict[str, Scalar] = {}
+    if "segments" in signature.params:
+        derived["segments"] = op.output.columns // int(op.params["columns"])
+    if signature.sections:
+        derived |= {"first_row": 0, "row_count": op.weights[0].shape[0]}
+    params = {**op.params, **derived}
+    missing = [name for name in signature.params if name not in params]
+    if missing:
+        raise PlanError(f"{op.label}: {signature} needs params {missing}, the op has {sorted(op.params)}")
+    return {name: params[name] for name in signature.params}

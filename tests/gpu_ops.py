@@ -1,0 +1,139 @@
+"""Runs single ops on the software GPU adapter, through the real executor, for comparison with their meaning.
+
+Inputs reach an op as every value does, from another op: a gather of row t from an f32 table of its own, or behind
+it a pool over slots of one row where the op works on sequences.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from doppler_core.device.adapters import choose_adapter
+from doppler_core.device.gpu import Gpu, open_gpu
+from doppler_core.device.wgpu_executor import bind_wgpu
+from doppler_core.plan.constants import make
+from doppler_core.plan.meaning import MEANINGS, Operands, Tables
+from doppler_core.plan.op import Constant, Kernel, Op, Plan, Scalar, Value, Weight
+from doppler_core.weights.storage import as_kernel_type, store, to_f32
+from doppler_core.weights.tensor import StorageType, Tensor
+
+# "llvmpipe" is Mesa's software GPU adapter. NoAdapterError, and so failing tests, where there is none.
+SOFTWARE = "wgpu:llvmpipe"
+
+
+@cache
+def software_gpu(default_limits: bool = False) -> Gpu:
+    """The software GPU adapter, opened once for all tests, so that a kernel is compiled once."""
+    return open_gpu(choose_adapter(SOFTWARE), features=frozenset(["subgroup"]), default_limits=default_limits)
+
+
+def tensor(name: str, values: np.ndarray, dtype: StorageType = "f32") -> Tensor:
+    """float32 [rows, columns] or [columns] as a stored tensor."""
+    rows = values.astype(np.float32).reshape(-1, values.shape[-1])
+    return Tensor(name, values.shape, dtype, store(rows, dtype, name).reshape(-1), Path(name))
+
+
+def read_back(stored: Tensor, dtype: StorageType) -> np.ndarray:
+    """The values a kernel that reads `dtype` finds in a stored tensor."""
+    values = to_f32(
+        Tensor(stored.name, stored.shape, dtype, as_kernel_type(stored, dtype).reshape(-1), stored.path)
+    )
+    return values.reshape(stored.shape)
+
+
+def packed_step(lengths: Sequence[int], start: int = 0, dimensions: int = 0) -> Tables:
+    """Tables of sequences laid one behind the other; positions from `start`, ids = row numbers."""
+    firsts = np.cumsum([0, *lengths[:-1]])
+    rows = np.zeros((sum(lengths), 4), np.uint32)
+    rows[:, 0] = np.arange(len(rows))
+    for slot, (first, length) in enumerate(zip(firsts, lengths, strict=True)):
+        rows[first : first + length, 1] = start + np.arange(length)
+        rows[first : first + length, 2] = slot
+    slots = np.zeros((len(lengths), 4), np.uint32)
+    slots[:, 0], slots[:, 1], slots[:, 2] = firsts, lengths, dimensions
+    return Tables(rows, slots)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One op with everything it reads."""
+
+    meaning: str
+    kernel: str
+    params: Mapping[str, Scalar]
+    tables: Tables
+    inputs: Sequence[np.ndarray] = ()
+    weights: Sequence[np.ndarray] = ()
+    weight_types: Sequence[tuple[StorageType, StorageType]] = ()  # stored, as the kernel reads it
+    constants: Sequence[Constant] = ()
+    columns: int = 0  # of the output
+    per_sequence: bool = False  # inputs are [S, columns]
+    overrides: Mapping[str, Scalar] = field(default_factory=dict)
+
+    def expected(self) -> np.ndarray:
+        """What the meaning says, on the values the kernel reads."""
+        weights = [
+            read_back(tensor("w", values, stored), read)
+            for values, (stored, read) in zip(self.weights, self.weight_types, strict=True)
+        ]
+        given = Operands(self.inputs, weights, [make(constant) for constant in self.constants])
+        return MEANINGS[self.meaning](self.params, given, self.tables)
+
+    def plan(self) -> tuple[Plan, dict[str, Tensor]]:
+        """A plan that feeds the inputs and ends with the op."""
+        dim = "S" if self.meaning in ("pool", "l2norm") or self.per_sequence else "T"
+        feeds, tensors, values = [], {}, []
+        for index, x in enumerate(self.inputs):
+            feeds += feed(f"x{index}", x, self.per_sequence or self.meaning == "l2norm")
+            tensors[f"x{index}"] = tensor(f"x{index}", x)
+            values.append(feeds[-1].output)
+        weights = []
+        for index, (w, (stored, read)) in enumerate(zip(self.weights, self.weight_types, strict=True)):
+            tensors[f"w{index}"] = tensor(f"w{index}", w, stored)
+            weights.append(Weight(f"w{index}", w.shape, stored, read))
+        file, entry = self.kernel.split("#")
+        op = Op(
+            meaning=self.meaning,
+            role=self.meaning,
+            layer=None,
+            kernel=Kernel(file, entry, "", self.overrides),
+            inputs=tuple(values),
+            output=Value("result", (dim, self.columns)),
+            weights=tuple(weights),
+            constants=tuple(self.constants),
+            params=self.params,
+        )
+        return Plan("test", {"encode": (*feeds, op)}, {"encode": op.output}), tensors
+
+    def run(self, gpu: Gpu | None = None) -> np.ndarray:
+        """The op's output on the software GPU adapter."""
+        plan, tensors = self.plan()
+        rows, slots = self.tables.rows, self.tables.slots
+        executor = bind_wgpu(plan, tensors, gpu or software_gpu(), max_rows=len(rows), max_slots=len(slots))
+        return executor.run("encode", rows, slots)
+
+
+def feed(name: str, x: np.ndarray, per_sequence: bool) -> list[Op]:
+    """Ops whose last output is x."""
+    columns = x.shape[1]
+    value = Value(f"{name}.rows" if per_sequence else name, ("T", columns))
+    ops = [
+        Op(
+            meaning="gather",
+            role=f"feed {name}",
+            layer=None,
+            kernel=Kernel("gather.wgsl", "main", ""),
+            inputs=(),
+            output=value,
+            weights=(Weight(name, x.shape, "f32", "f32"),),
+            params={"scale": 1.0, "columns": columns},
+        )
+    ]
+    if per_sequence:
+        pooled = Value(name, ("S", columns))
+        pool = Kernel("pool_mean.wgsl", "main", "")
+        ops.append(Op("pool", f"feed {name}", None, pool, (value,), pooled, params={"columns": columns}))
+    return ops

@@ -1,0 +1,38 @@
+// gelu: output = g / 2 * (1 + tanh(sqrt(2 / pi) * (g + 0.044715 g^3))) * up, with g = gate; without up when HAS_GATE is false.
+// All f32 [rows, columns]. tanh's argument is clamped to +-15, where tanh is 1 in f32 (exp would overflow in some drivers).
+//!include step.wgsl
+
+override HAS_GATE: bool = true;
+
+struct Params {
+    columns: u32,
+}
+
+@group(0) @binding(1) var<uniform> params: Params;
+@group(0) @binding(2) var<storage, read> gate: array<f32>;
+@group(0) @binding(3) var<storage, read> up: array<f32>;
+@group(0) @binding(4) var<storage, read_write> output: array<f32>;
+
+fn gelu_tanh(x: f32) -> f32 {
+    let inner = 0.7978845608028654 * (x + 0.044715 * x * x * x);
+    return 0.5 * x * (1.0 + tanh(clamp(inner, -15.0, 15.0)));
+}
+
+@compute @workgroup_size(256)
+fn main(
+    @builtin(workgroup_id) workgroup: vec3<u32>,
+    @builtin(num_workgroups) workgroups: vec3<u32>,
+    @builtin(local_invocation_index) thread: u32,
+) {
+    let first = group_index(workgroup, workgroups) * 1024u + thread;
+    for (var part = 0u; part < 4u; part++) {
+        let index = first + part * 256u;
+        if (index < step.rows * params.columns) {
+            var value = gelu_tanh(gate[index]);
+            if (HAS_GATE) {
+                value *= up[index];
+            }
+            output[index] = value;
+        }
+    }
+}
