@@ -47,8 +47,8 @@ def rmsnorm(params: Params, given: Operands, tables: Tables) -> Array:
     """
     x = given.inputs[0]
     runs = x.reshape(len(x), -1, int(params["columns"]))
-    mean = np.mean(runs * runs, axis=-1, keepdims=True, dtype=np.float32)
-    normed: Array = runs / np.sqrt(mean + np.float32(params["eps"]))
+    mean: Array = np.mean(runs * runs, axis=-1, keepdims=True, dtype=np.float32)
+    normed: Array = runs * np.reciprocal(np.sqrt(mean + np.float32(params["eps"])))
     if given.weights:
         normed = normed * (given.weights[0] + np.float32(params["offset"]))
     normed = normed.reshape(x.shape)

@@ -28,6 +28,11 @@ class Value:
     shape: tuple[Dim, ...]
     dtype: ValueType = "f32"
 
+    @property
+    def columns(self) -> int:
+        """Values of a row: the last axis, which is a number in every plan."""
+        return int(self.shape[-1])
+
     def bytes(self, rows: int, sequences: int) -> int:
         """Size for a step of `rows` rows in `sequences` sequences."""
         size = VALUE_BYTES[self.dtype]

@@ -1,0 +1,124 @@
+"""An open model: submit requests, from any thread or event loop, and get handles."""
+
+import os
+import weakref
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+from doppler_core.engine.handle import Handle
+from doppler_core.engine.model_type import Driver
+from doppler_core.engine.request import Capabilities, EmbedRequest, EmbedResult
+from doppler_core.engine.worker import Worker
+from doppler_core.errors import EngineClosedError, InputError
+from doppler_core.plan.op import Plan
+
+
+class Engine:
+    """A model on a device. Use it in a `with` block, or call `close`.
+
+    identity: a hash that changes with anything that changes the vectors or the text (weights, manifest, executor).
+    """
+
+    def __init__(
+        self,
+        *,
+        model_id: str,
+        identity: str,
+        capabilities: Capabilities,
+        plan: Plan,
+        driver: Driver,
+        worker: Worker,
+        device: str,
+        memory_bytes: int,
+        closing: Callable[[], None] | None = None,
+    ) -> None:
+        self.model_id = model_id
+        self.identity = identity
+        self.capabilities = capabilities
+        self.plan = plan
+        self.device = device
+        self.memory_bytes = memory_bytes
+        self._driver = driver
+        self._process = os.getpid()
+        self._worker = worker
+        # An engine that is dropped, or alive when the process ends, closes as if asked to.
+        self._close = weakref.finalize(self, worker.close if closing is None else closing)
+
+    def lease(self, closing: Callable[[], None]) -> "Engine":
+        """A share of this engine: the same worker, but its `close` calls `closing` alone."""
+        return Engine(
+            model_id=self.model_id,
+            identity=self.identity,
+            capabilities=self.capabilities,
+            plan=self.plan,
+            driver=self._driver,
+            worker=self._worker,
+            device=self.device,
+            memory_bytes=self.memory_bytes,
+            closing=closing,
+        )
+
+    def submit(self, request: EmbedRequest) -> Handle[EmbedResult]:
+        """Queue a request. What is wrong with it is raised by the handle."""
+        self._check_usable()
+        if isinstance(request, EmbedRequest) and not self.capabilities.embeds:
+            raise InputError(f"{self.model_id} does not embed text")
+        return self._worker.submit(lambda: self._driver.prepare(request))
+
+    def embed(self, texts: list[str], **options: Any) -> EmbedResult:
+        """Embed texts and wait. Options are the fields of EmbedRequest."""
+        return self.submit(EmbedRequest(tuple(texts), **options)).result()
+
+    def count_tokens(self, text: str, prompt_name: str | None = None) -> int:
+        """Tokens of `text` as this model runs it, with the named prompt in front of it."""
+        return self._driver.count_tokens(text, prompt_name)
+
+    def warmup(self) -> None:
+        """Compile every kernel and touch every weight before the first request."""
+        self._check_usable()
+        self._worker.submit(_Once(self._driver.warmup)).result()
+
+    def close(self) -> None:
+        """Fail what is under way and give memory and device back. A second call does nothing."""
+        if self._process == os.getpid():
+            self._close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return not self._close.alive
+
+    def _check_usable(self) -> None:
+        if self._process != os.getpid():
+            raise EngineClosedError(
+                "this engine was opened before the process forked: a GPU device does not survive a fork; open the "
+                "model in the child, and start workers with the 'spawn' method"
+            )
+        if self.closed:
+            raise EngineClosedError(f"the engine of {self.model_id} is closed: open the model again")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Once:
+    """A job that calls a function while it is prepared, and is then done."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call = call
+
+    def __call__(self) -> "_Once":
+        self._call()
+        return self
+
+    def done(self) -> bool:
+        return True
+
+    def result(self) -> None:
+        return None

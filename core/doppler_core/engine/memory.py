@@ -1,0 +1,54 @@
+"""The memory that the engines of this process share: reserved before anything is loaded."""
+
+import os
+import threading
+from pathlib import Path
+
+from doppler_core.errors import LimitError
+
+_lock = threading.Lock()
+_reserved: dict[object, int] = {}
+
+
+def available_bytes() -> int | None:
+    """What the system could still give, or None where it does not say."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    names = getattr(os, "sysconf_names", {})
+    if "SC_PHYS_PAGES" in names:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return None
+
+
+def room(limit: int | None) -> int | None:
+    """Bytes an engine may still reserve: `limit` less what is reserved, else 80 % of what is free."""
+    if limit is not None:
+        with _lock:
+            return limit - sum(_reserved.values())
+    free = available_bytes()
+    return None if free is None else free * 8 // 10
+
+
+def reserve(need: int, what: str, limit: int | None) -> object:
+    """Take `need` bytes of the budget; LimitError says what there is. Give the returned key to `release`."""
+    left = room(limit)
+    if left is not None and need > left:
+        raise LimitError(
+            f"{what} needs {need / 1e6:,.0f} MB of memory and {max(left, 0) / 1e6:,.0f} MB are left"
+            + (f" of memory_limit={limit:,}" if limit is not None else " (80 % of what is free)")
+            + ": close other engines, raise memory_limit, or open the model with a smaller context_length"
+        )
+    key = object()
+    with _lock:
+        _reserved[key] = need
+    return key
+
+
+def release(key: object) -> None:
+    """Give a reservation back; a second time does nothing."""
+    with _lock:
+        _reserved.pop(key, None)

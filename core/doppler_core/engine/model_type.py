@@ -1,0 +1,55 @@
+"""What a model type is: how a manifest becomes a plan, and how requests become steps of it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from doppler_core.device.executor import Executor
+from doppler_core.engine.request import Capabilities
+from doppler_core.manifest.model import Manifest
+from doppler_core.plan.op import Plan
+from doppler_core.text.tokenizer import Tokenizer
+from doppler_core.weights.tensor import Tensor
+
+Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, of how much
+
+
+class Job(Protocol):
+    """One request on its way: made by `Driver.prepare`, carried on by `Driver.step`."""
+
+    def done(self) -> bool:
+        """Whether the result is whole."""
+
+    def result(self) -> Any:
+        """The result of a job that is done; raises what was wrong with this request alone."""
+
+
+class Driver(Protocol):
+    """Turns requests into steps. The engine's worker thread is the only one that calls it."""
+
+    def prepare(self, request: Any) -> Job:
+        """Check and tokenise a request; raises InputError."""
+
+    def step(self, jobs: Sequence[Job]) -> None:
+        """Run one step that carries on as many of the unfinished jobs as fit, the first ones first."""
+
+    def warmup(self) -> None:
+        """Run every phase once, so that no request pays for compiling kernels."""
+
+    def count_tokens(self, text: str, prompt_name: str | None = None) -> int:
+        """Tokens of `text` as a request of this model would run it. Called from any thread."""
+
+
+class ModelType(Protocol):
+    """A kind of model. Third parties add one through the entry points of doppler_plugins."""
+
+    name: str
+    architectures: tuple[str, ...]
+
+    def capabilities(self, manifest: Manifest) -> Capabilities:
+        """What a model with this (resolved) manifest can do."""
+
+    def lower(self, manifest: Manifest, tensors: Mapping[str, Tensor]) -> Plan:
+        """The plan of a resolved manifest; raises PlanError or ManifestError."""
+
+    def driver(self, executor: Executor, tokenizer: Tokenizer, manifest: Manifest) -> Driver:
+        """What drives the phases of the plan on an executor."""

@@ -1,0 +1,127 @@
+"""Kernel profiles: named substitutions of kernels for a class of GPU adapter, applied to a plan and printed with it.
+
+A profile is JSON in manifests/profiles/: when it applies, why, and which kernels it replaces by which.
+"""
+
+import dataclasses
+import difflib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from doppler_core.errors import ManifestError
+from doppler_core.manifest.digest import kernel_digest
+from doppler_core.plan.op import Kernel, Op, Plan, Scalar
+from doppler_core.plan.reading import weight_for
+from doppler_core.settings import data_dir
+
+ORDER = (
+    "software",
+    "packed",
+    "gpu",
+)  # the first whose `when` matches is chosen; `packed` is chosen by name alone
+
+
+@dataclass(frozen=True)
+class AdapterFacts:
+    """What a profile may ask of a GPU adapter: its type ("CPU", "IntegratedGPU", "DiscreteGPU") and subgroup size."""
+
+    adapter_type: str
+    subgroup_size: int
+
+
+@dataclass(frozen=True)
+class Substitution:
+    """One kernel in place of another, for weights stored in one of `stored` (empty: any, or none)."""
+
+    kernel: str
+    entry: str
+    stored: tuple[str, ...]
+    replacement: str
+    replacement_entry: str
+    constants: Mapping[str, Scalar]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A named list of substitutions; the first that fits an op is made."""
+
+    name: str
+    when: Mapping[str, tuple[Any, ...]] | None
+    substitutions: tuple[Substitution, ...]
+
+    def matches(self, facts: AdapterFacts) -> bool:
+        """Whether the profile is meant for such a GPU adapter."""
+        known = {"adapterType": facts.adapter_type, "subgroupSize": facts.subgroup_size}
+        return self.when is not None and all(known[key] in allowed for key, allowed in self.when.items())
+
+
+def profiles() -> dict[str, Profile]:
+    """The shipped profiles by name."""
+    found = [
+        _read(json.loads(path.read_text("utf-8"))) for path in data_dir("manifests").glob("profiles/*.json")
+    ]
+    return {profile.name: profile for profile in found}
+
+
+def choose_profile(name: str | None, facts: AdapterFacts) -> Profile:
+    """The profile of that name, or the first whose `when` matches the GPU adapter."""
+    known = profiles()
+    if name is None:
+        return next(known[each] for each in ORDER if known[each].matches(facts))
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        raise ManifestError(
+            f"kernel_profile={name!r}: expected one of {sorted(known)}"
+            + (f"; did you mean {near[0]!r}?" if near else "")
+        )
+    return known[name]
+
+
+def apply_profile(plan: Plan, profile: Profile) -> Plan:
+    """The plan with the profile's kernels; each op that changed says which kernel it replaces and why."""
+    phases = {phase: tuple(_substitute(op, profile) for op in ops) for phase, ops in plan.phases.items()}
+    return dataclasses.replace(plan, phases=phases, profile=profile.name)
+
+
+def _substitute(op: Op, profile: Profile) -> Op:
+    for rule in profile.substitutions:
+        if (rule.kernel, rule.entry) != (op.kernel.file, op.kernel.entry):
+            continue
+        if rule.stored and not all(weight.stored in rule.stored for weight in op.weights):
+            continue
+        digest = kernel_digest(rule.replacement, rule.replacement_entry)
+        kernel = Kernel(rule.replacement, rule.replacement_entry, digest, dict(rule.constants))
+        note = f"for {op.kernel}: {rule.reason}"
+        return dataclasses.replace(
+            op,
+            kernel=kernel,
+            weights=tuple(
+                weight_for(kernel, one.name, one.shape, one.stored, op.label) for one in op.weights
+            ),
+            origin="substituted",
+            note="; ".join(part for part in (op.note, note) if part),
+        )
+    return op
+
+
+def _read(data: Mapping[str, Any]) -> Profile:
+    when = data["when"]
+    return Profile(
+        name=data["name"],
+        when=None if when is None else {key: tuple(allowed) for key, allowed in when.items()},
+        substitutions=tuple(
+            Substitution(
+                kernel=rule["kernel"],
+                entry=rule["entry"],
+                stored=tuple(rule.get("stored", ())),
+                replacement=rule["with"]["kernel"],
+                replacement_entry=rule["with"]["entry"],
+                constants=rule["with"].get("constants", {}),
+                reason=rule["reason"],
+            )
+            for rule in data["substitutions"]
+        ),
+    )

@@ -1,0 +1,120 @@
+"""A plan as people and programs read it: a table of lines, or JSON."""
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+from doppler_core.plan.cost import gpu_resident, least_bytes, numpy_resident, op_cost, phase_cost
+from doppler_core.plan.op import Op, Plan, Value, Weight
+
+COST_ROWS = 512  # the step that costs are given for, unless told otherwise
+COST_SEQUENCES = 4
+
+
+def plan_lines(
+    plan: Plan,
+    phase: str | None = None,
+    *,
+    cost: bool = False,
+    rows: int = COST_ROWS,
+    sequences: int = COST_SEQUENCES,
+) -> Iterator[str]:
+    """The plan as text: each op's layer, role, kernel, digest, shapes, types, origin; then what was not used."""
+    yield f"plan of {plan.model}" + (f", kernel profile {plan.profile}" if plan.profile else "")
+    for name in plan.phases if phase is None else [phase]:
+        yield f"\nphase {name}"
+        for op in plan.phases[name]:
+            yield _line(op) + (_cost_columns(op, rows, sequences) if cost else "")
+    if plan.findings:
+        yield "\nnot part of the ops"
+        for finding in plan.findings:
+            yield f"  {finding.standing:24} {finding.where}: {finding.reason}"
+    if cost:
+        yield ""
+        yield from _cost_lines(plan, phase, rows, sequences)
+
+
+def _line(op: Op) -> str:
+    layer = "" if op.layer is None else str(op.layer)
+    reads = ", ".join([_shape(value) for value in op.inputs] + [_weight(weight) for weight in op.weights])
+    params = " ".join(
+        f"{name}={value:g}" for name, value in op.params.items() if name not in ("columns", "inner")
+    )
+    line = (
+        f"  {layer:>3} {op.role:21} {op.kernel!s:48} {op.kernel.digest[7:15]} {op.origin:11} "
+        f"{reads} -> {_shape(op.output)}"
+    )
+    return line + (f" | {params}" if params else "") + (f" | {op.note}" if op.note else "")
+
+
+def _shape(value: Value) -> str:
+    return f"{value.dtype}[{', '.join(map(str, value.shape))}]"
+
+
+def _weight(weight: Weight) -> str:
+    read = weight.stored if weight.stored == weight.dtype else f"{weight.stored} as {weight.dtype}"
+    return f"{weight.name} {read}{list(weight.shape)}"
+
+
+def _cost_columns(op: Op, rows: int, sequences: int) -> str:
+    cost = op_cost(op, rows, sequences)
+    return f" | {cost.bytes / 1e6:.2f} MB {cost.flops / 1e6:.1f} MFLOP"
+
+
+def _cost_lines(plan: Plan, phase: str | None, rows: int, sequences: int) -> Iterator[str]:
+    yield f"cost of a step of {rows} rows in {sequences} sequences"
+    for name in plan.phases if phase is None else [phase]:
+        total = phase_cost(plan, name, rows, sequences)
+        least = least_bytes(plan, name, rows, sequences)
+        yield f"  {name}: {total.bytes / 1e6:,.1f} MB moved, {total.flops / 1e9:,.2f} GFLOP; least possible {least / 1e6:,.1f} MB"
+    yield f"  resident on a GPU {gpu_resident(plan) / 1e6:,.1f} MB, with NumPy {numpy_resident(plan) / 1e6:,.1f} MB, and step buffers"
+
+
+def plan_json(
+    plan: Plan,
+    phase: str | None = None,
+    *,
+    cost: bool = False,
+    rows: int = COST_ROWS,
+    sequences: int = COST_SEQUENCES,
+) -> dict[str, Any]:
+    """The plan as JSON data, with the same content."""
+    names = list(plan.phases) if phase is None else [phase]
+    found: dict[str, Any] = {
+        "model": plan.model,
+        "profile": plan.profile,
+        "phases": {name: [_op_json(op) for op in plan.phases[name]] for name in names},
+        "outputs": {name: dataclasses.asdict(plan.outputs[name]) for name in names},
+        "findings": [dataclasses.asdict(finding) for finding in plan.findings],
+    }
+    if cost:
+        for name in names:
+            for op, entry in zip(plan.phases[name], found["phases"][name], strict=True):
+                entry["cost"] = dataclasses.asdict(op_cost(op, rows, sequences))
+        found["cost"] = {
+            "rows": rows,
+            "sequences": sequences,
+            "phases": {name: dataclasses.asdict(phase_cost(plan, name, rows, sequences)) for name in names},
+            "leastBytes": {name: least_bytes(plan, name, rows, sequences) for name in names},
+            "residentBytes": {"gpu": gpu_resident(plan), "numpy": numpy_resident(plan)},
+        }
+    return found
+
+
+def _op_json(op: Op) -> dict[str, Any]:
+    return {
+        "layer": op.layer,
+        "role": op.role,
+        "meaning": op.meaning,
+        "kernel": op.kernel.file,
+        "entry": op.kernel.entry,
+        "digest": op.kernel.digest,
+        "constants": dict(op.kernel.constants),
+        "inputs": [dataclasses.asdict(value) for value in op.inputs],
+        "weights": [dataclasses.asdict(weight) for weight in op.weights],
+        "tables": [constant.name for constant in op.constants],
+        "output": dataclasses.asdict(op.output),
+        "params": dict(op.params),
+        "origin": op.origin,
+        "note": op.note,
+    }
