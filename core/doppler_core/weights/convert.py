@@ -1,0 +1,187 @@
+"""`convert`: a checkpoint and its resolved manifest in, an artifact folder out.
+
+Streams: a few blocks of rows are in memory at a time, whatever the model's size. Atomic: the folder appears whole or
+not at all. Deterministic: equal input gives equal bytes. It reads only `quantization` and `output.textOnly` of the
+manifest, which others made and checked.
+"""
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+from collections import deque
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Literal
+
+from doppler_core.errors import DiskSpaceError, FileFormatError, SettingsError
+from doppler_core.weights.artifact_format import (
+    ARTIFACT_FILE,
+    MANIFEST_FILE,
+    ArtifactInfo,
+    FileInfo,
+    read_info,
+    to_json,
+)
+from doppler_core.weights.checkpoint import Checkpoint
+from doppler_core.weights.integrity import Progress
+from doppler_core.weights.policy import selected, storage_types
+from doppler_core.weights.shards import SHARD_BYTES, ShardWriter, aligned
+from doppler_core.weights.staging import staged
+from doppler_core.weights.storage import store, to_f32
+from doppler_core.weights.tensor import Bytes, StorageType, Tensor, tensor_bytes
+
+Existing = Literal["error", "keep", "replace"]
+
+# Values of one task: 4 MiB as float32, so all tasks in flight stay within tens of megabytes.
+_TASK_VALUES = 1 << 20
+_WORKERS = min(8, os.cpu_count() or 1)
+# artifact.json has about 250 bytes per tensor; file systems round up.
+_TABLE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What `convert` did.
+
+    kept: True where an artifact was there already and existing="keep".
+    skipped: tensors of the checkpoint in types that are not weights (integers, for one), not in the artifact.
+    """
+
+    path: Path
+    info: ArtifactInfo
+    kept: bool
+    skipped: tuple[str, ...]
+
+
+def convert(
+    checkpoint: Checkpoint,
+    manifest: Mapping[str, Any],
+    out: Path | str,
+    *,
+    existing: Existing = "error",
+    shard_bytes: int = SHARD_BYTES,
+    progress: Progress | None = None,
+) -> Conversion:
+    """Write the artifact `out` from a checkpoint and its resolved manifest (plain JSON values).
+
+    existing: what to do where `out` is an artifact already; any other folder with files in it is never touched.
+    progress("converting", values done, values in all).
+
+    Raises SettingsError (out is taken), DiskSpaceError (before anything is written), QuantizationError (tensor and
+    position of a value that can't be stored), FileFormatError, ManifestError. After an error nothing is left behind.
+    """
+    out = Path(out)
+    report = progress or (lambda stage, done, total: None)
+    skipped = tuple(checkpoint.tensors.unreadable)
+    if "tokenizer.json" not in checkpoint.tokenizer_files:
+        raise FileFormatError(
+            f"{checkpoint.path}: tokenizer.json is missing; download the publisher's folder whole"
+        )
+    text_only = (manifest.get("output") or {}).get("textOnly") is True
+    tensors = selected(checkpoint.tensors, text_only)
+    types = storage_types(manifest.get("quantization") or {}, tensors)
+
+    def waiting() -> None:
+        report("waiting for another conversion", 0, 1)
+
+    with staged(out, lambda: _may_write(out, existing), waiting) as folder:
+        if folder is None:
+            return Conversion(out, read_info(out), True, skipped)
+        _check_space(folder, checkpoint, tensors, types)
+        try:
+            info = _write(folder, checkpoint, manifest, tensors, types, shard_bytes, report)
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                raise DiskSpaceError(
+                    f"{out}: the disk ran full while converting; nothing was kept"
+                ) from error
+            raise
+    return Conversion(out, info, False, skipped)
+
+
+def _may_write(out: Path, existing: Existing) -> bool:
+    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+        return True
+    if not (out / ARTIFACT_FILE).is_file():
+        raise SettingsError(f"{out}: exists and is no artifact; give a folder that is new or empty")
+    if existing == "error":
+        raise SettingsError(
+            f"{out}: there is an artifact already; give another folder, or replace it (--force)"
+        )
+    return existing == "replace"
+
+
+def _check_space(
+    folder: Path, checkpoint: Checkpoint, tensors: Mapping[str, Tensor], types: Mapping[str, StorageType]
+) -> None:
+    need = sum(aligned(tensor_bytes(types[name], tensor.shape)) for name, tensor in tensors.items())
+    need += sum(path.stat().st_size for path in checkpoint.tokenizer_files.values()) + _TABLE_BYTES
+    free = shutil.disk_usage(folder).free
+    if free < need:
+        raise DiskSpaceError(
+            f"{folder.parent.parent}: the converted model needs {need / 1e6:.1f} MB, but {free / 1e6:.1f} MB are "
+            "free; make room, or give a folder on another disk"
+        )
+
+
+def _write(
+    folder: Path,
+    checkpoint: Checkpoint,
+    manifest: Mapping[str, Any],
+    tensors: Mapping[str, Tensor],
+    types: Mapping[str, StorageType],
+    shard_bytes: int,
+    report: Progress,
+) -> ArtifactInfo:
+    done, total = 0, sum(tensor.rows * tensor.columns for tensor in tensors.values())
+    # Leaving the pool waits for the few blocks in flight, also after an error: no thread outlives the call.
+    with ThreadPoolExecutor(_WORKERS, "doppler-convert") as pool, ShardWriter(folder, shard_bytes) as writer:
+        for name, tensor in tensors.items():
+            writer.add(name, types[name], tensor.shape, _encoded(tensor, types[name], pool))
+            done += tensor.rows * tensor.columns
+            report("converting", done, total)
+    files = tuple(_copied(name, path, folder) for name, path in sorted(checkpoint.tokenizer_files.items()))
+    text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
+    (folder / MANIFEST_FILE).write_text(text, encoding="utf-8", newline="\n")
+    info = ArtifactInfo(_version(), checkpoint.source_id, tuple(writer.shards), files, writer.tensors)
+    (folder / ARTIFACT_FILE).write_text(to_json(info), encoding="utf-8", newline="\n")
+    return info
+
+
+def _encoded(tensor: Tensor, dtype: StorageType, pool: ThreadPoolExecutor) -> Iterator[Bytes]:
+    """The tensor's bytes in order, a few blocks of rows ahead of whoever takes them."""
+
+    def encode(start: int) -> Bytes:
+        stop = min(start + step, tensor.rows)
+        return store(to_f32(tensor, start, stop), dtype, tensor.name, start)
+
+    step = max(1, _TASK_VALUES // tensor.columns)
+    ahead: deque[Future[Bytes]] = deque()
+    try:
+        for start in range(0, tensor.rows, step):
+            ahead.append(pool.submit(encode, start))
+            if len(ahead) > 2 * _WORKERS:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
+    finally:
+        for future in ahead:
+            future.cancel()
+
+
+def _copied(name: str, source: Path, folder: Path) -> FileInfo:
+    data = source.read_bytes()
+    (folder / name).write_bytes(data)
+    return FileInfo(name, len(data), hashlib.sha256(data).hexdigest())
+
+
+def _version() -> str:
+    try:
+        return version("doppler-plugins")
+    except PackageNotFoundError:  # run from a checkout that is not installed
+        return "unknown"
