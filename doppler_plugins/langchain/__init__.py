@@ -1,0 +1,25 @@
+"""LangChain classes. Needs the extra `langchain`; LangChain is imported when a class is first used."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from doppler_plugins.langchain.embeddings import DopplerEmbeddings
+    from doppler_plugins.langchain.titled import TitledEmbeddings
+
+__all__ = ["DopplerEmbeddings", "TitledEmbeddings"]
+
+_HOMES = {
+    "DopplerEmbeddings": "doppler_plugins.langchain.embeddings",
+    "TitledEmbeddings": "doppler_plugins.langchain.titled",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

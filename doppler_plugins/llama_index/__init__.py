@@ -1,0 +1,21 @@
+"""LlamaIndex classes. Needs the extra `llama-index`; LlamaIndex is imported when a class is first used."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from doppler_plugins.llama_index.embedding import DopplerEmbedding
+
+__all__ = ["DopplerEmbedding"]
+
+_HOMES = {"DopplerEmbedding": "doppler_plugins.llama_index.embedding"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
