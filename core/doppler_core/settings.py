@@ -4,7 +4,7 @@ Arguments beat the environment, the environment beats the defaults. Nothing is r
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Literal
@@ -12,6 +12,7 @@ from typing import Literal
 from doppler_core.errors import SettingsError
 
 Overflow = Literal["error", "truncate"]
+Progress = Callable[[str, int, int], None]  # what is being done, how much is done, of how much
 
 _PACKAGE = Path(__file__).parent
 _CHECKOUT = _PACKAGE.parents[1]

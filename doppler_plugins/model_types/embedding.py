@@ -50,7 +50,8 @@ class EmbeddingModelType:
         hidden = gemma3.blocks(build, manifest, gemma3.embed(build, manifest))
         output = _head(build, manifest, hidden)
         not_run = Finding("execution.decode", "not run", "an embedding is one pass over the whole text")
-        findings = (*standings(manifest, self.name), *steps.findings(), not_run)
+        listed = [Finding(row.where, row.standing, row.reason) for row in standings(manifest, self.name)]
+        findings = (*listed, *steps.findings(), not_run)
         return Plan(manifest.output.model_base_id or "", {PHASE: tuple(build.ops)}, {PHASE: output}, findings)
 
     def driver(self, executor: Executor, tokenizer: Tokenizer, manifest: Manifest) -> EmbeddingDriver:

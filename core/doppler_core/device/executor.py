@@ -10,13 +10,16 @@ import numpy.typing as npt
 class Executor(Protocol):
     """A plan bound to a device. One thread at a time uses it.
 
-    max_rows, max_slots: the largest step it takes. memory_bytes: what it holds while open. device: in words.
+    device: in words. max_rows, max_slots: the largest step it takes.
     """
 
+    device: str
     max_rows: int
     max_slots: int
-    memory_bytes: int
-    device: str
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes that it holds."""
 
     def run(
         self, phase: str, rows: npt.NDArray[np.uint32], slots: npt.NDArray[np.uint32]

@@ -14,20 +14,20 @@ import numpy as np
 import numpy.typing as npt
 
 from doppler_core.device.arena import lay_out
-from doppler_core.device.numpy_ops import ROW_OPS, WHOLE_OPS, Call
+from doppler_core.device.numpy_ops import ROW_OPS, WHOLE_OPS, Call, attention, attention_parts
 from doppler_core.device.numpy_weights import Expanded, NumpyWeight, Packed
-from doppler_core.device.threads import blas_threads
+from doppler_core.device.threads import blas_controller, blas_threads
 from doppler_core.errors import EngineClosedError
 from doppler_core.plan.constants import make
 from doppler_core.plan.meaning import Array, Tables
 from doppler_core.plan.op import Op, Plan
+from doppler_core.settings import Progress
 from doppler_core.weights.storage import to_f32
 from doppler_core.weights.tensor import Tensor
 
 ROW_BLOCK = (
     64  # rows of a range: 64 x 1152 f32 values and what is computed beside them fit a core's second cache
 )
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,7 @@ class NumpyExecutor:
         self._constants = {name: make(constant) for name, constant in constants.items()}
         self._buffers = {phase: self._arena(phase) for phase in plan.phases}
         self._pool = ThreadPoolExecutor(blas_threads(), "doppler-plugins numpy")
+        self._blas = blas_controller()
         self._closed = False
 
     @property
@@ -111,6 +112,8 @@ class NumpyExecutor:
             calls = [self._call(phase, op, values, tables) for op in group.ops]
             if group.by_rows:
                 self._by_rows(group.ops, calls)
+            elif group.ops[0].meaning == "attention":
+                self._by_parts(calls[0])
             else:
                 WHOLE_OPS[group.ops[0].meaning](calls[0])
             found |= {
@@ -145,6 +148,15 @@ class NumpyExecutor:
             run(0, count)
         else:
             list(self._pool.map(run, starts, [min(start + ROW_BLOCK, count) for start in starts]))
+
+    def _by_parts(self, call: Call) -> None:
+        parts = attention_parts(call)
+        if len(parts) == 1:
+            attention(call, parts[0])
+        else:
+            # Two owners of threads at once would wait for each other: inside a part BLAS has one.
+            with self._blas.limit(limits=1):
+                list(self._pool.map(functools.partial(attention, call), parts))
 
 
 def _run_rows(

@@ -1,7 +1,8 @@
 """Faster twins of the meanings, for the NumPy executor: they write into buffers that are reused.
 
 A row op computes any range of rows by itself, so a pool runs ranges side by side, each small enough to stay in a
-core's cache. A whole op needs all rows: matmul (BLAS owns the threads there), attention and what pools slots.
+core's cache. Attention falls into parts, which the pool runs too. A whole op needs all rows: matmul, where BLAS owns
+the threads, and what pools slots.
 Each twin is tested against its meaning in plan.meaning.
 """
 
@@ -89,22 +90,34 @@ def matmul(call: Call) -> None:
             call.output[:, start:stop] = call.inputs[0] @ block.T
 
 
-def attention(call: Call) -> None:
-    for slot in range(len(call.tables.slots)):
-        first, count = (int(number) for number in call.tables.slots[slot, :2])
-        for start in range(first, first + count, QUERY_BLOCK):
-            _attend(call, slice(start, min(start + QUERY_BLOCK, first + count)), first, count)
+@dataclass(frozen=True)
+class Part:
+    """A block of consecutive query rows of one slot, whose keys are `count` rows from `first` on."""
+
+    queries: slice
+    first: int
+    count: int
 
 
-def _attend(call: Call, mine: slice, first: int, count: int) -> None:
-    """Attention of a block of consecutive queries of one slot to the keys that any of them sees."""
+def attention_parts(call: Call) -> list[Part]:
+    """The parts of an attention that can run side by side, the largest first."""
+    parts = [
+        Part(slice(start, min(start + QUERY_BLOCK, first + count)), first, count)
+        for first, count, *_ in call.tables.slots.tolist()
+        for start in range(first, first + count, QUERY_BLOCK)
+    ]
+    return sorted(parts, key=lambda part: part.count * (part.queries.stop - part.queries.start), reverse=True)
+
+
+def attention(call: Call, part: Part) -> None:
+    mine, first, count = part.queries, part.first, part.count
     params = call.params
     position = call.tables.rows[:, 1]
     keys = _key_range(params, position, mine, first, count)
-    mask = None
+    bias = None
     if params["causal"] or params["window"]:
         seen = visible(params, position[mine], position[keys])
-        mask = None if seen.all() else seen
+        bias = None if seen.all() else np.where(seen, np.float32(0), np.float32(-np.inf))
     q, k, v = call.inputs
     kv_heads, width = int(params["kv_heads"]), int(params["head_dim"])
     group = int(params["heads"]) // kv_heads
@@ -118,10 +131,9 @@ def _attend(call: Call, mine: slice, first: int, count: int) -> None:
             np.divide(scores, np.float32(params["softcap"]), out=scores)
             np.tanh(scores, out=scores)
             np.multiply(scores, np.float32(params["softcap"]), out=scores)
-        if mask is not None:
-            scores.reshape(-1, group, scores.shape[1])[
-                np.broadcast_to(~mask[:, None], (len(mask), group, mask.shape[1]))
-            ] = -np.inf
+        if bias is not None:
+            grouped = scores.reshape(-1, group, scores.shape[1])
+            np.add(grouped, bias[:, None], out=grouped)
         np.subtract(scores, scores.max(-1, keepdims=True), out=scores)
         np.exp(scores, out=scores)
         np.divide(scores, scores.sum(-1, keepdims=True), out=scores)
@@ -156,7 +168,6 @@ ROW_OPS: Mapping[str, Callable[[Call, int, int], None]] = {
 }
 WHOLE_OPS: Mapping[str, Callable[[Call], None]] = {
     "matmul": matmul,
-    "attention": attention,
     "pool": _by_meaning("pool"),
     "l2norm": _by_meaning("l2norm"),
 }

@@ -8,8 +8,13 @@ import threadpoolctl
 
 
 @functools.cache
-def blas_threads() -> int:
-    """Threads of the BLAS behind NumPy (OMP_NUM_THREADS and its kin are heeded); the processors where it hides them."""
+def blas_controller() -> threadpoolctl.ThreadpoolController:
+    """The BLAS behind NumPy, whose threads can be limited for a while."""
     np.dot(np.zeros(1), np.zeros(1))  # the library is loaded with NumPy, and only a loaded one is listed
-    counts = [pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"]
-    return max(counts, default=os.cpu_count() or 1)
+    return threadpoolctl.ThreadpoolController().select(user_api="blas")
+
+
+@functools.cache
+def blas_threads() -> int:
+    """Threads of that BLAS (OMP_NUM_THREADS and its kin are heeded); the processors where it hides them."""
+    return max((pool["num_threads"] for pool in blas_controller().info()), default=os.cpu_count() or 1)

@@ -1,5 +1,6 @@
 """An open model: submit requests, from any thread or event loop, and get handles."""
 
+import copy
 import os
 import weakref
 from collections.abc import Callable
@@ -28,10 +29,9 @@ class Engine:
         capabilities: Capabilities,
         plan: Plan,
         driver: Driver,
-        worker: Worker,
         device: str,
         memory_bytes: int,
-        closing: Callable[[], None] | None = None,
+        closing: Callable[[], None],
     ) -> None:
         self.model_id = model_id
         self.identity = identity
@@ -41,23 +41,9 @@ class Engine:
         self.memory_bytes = memory_bytes
         self._driver = driver
         self._process = os.getpid()
-        self._worker = worker
+        self._worker = Worker(driver, closing, model_id)
         # An engine that is dropped, or alive when the process ends, closes as if asked to.
-        self._close = weakref.finalize(self, worker.close if closing is None else closing)
-
-    def lease(self, closing: Callable[[], None]) -> "Engine":
-        """A share of this engine: the same worker, but its `close` calls `closing` alone."""
-        return Engine(
-            model_id=self.model_id,
-            identity=self.identity,
-            capabilities=self.capabilities,
-            plan=self.plan,
-            driver=self._driver,
-            worker=self._worker,
-            device=self.device,
-            memory_bytes=self.memory_bytes,
-            closing=closing,
-        )
+        self._close = weakref.finalize(self, self._worker.close)
 
     def submit(self, request: EmbedRequest) -> Handle[EmbedResult]:
         """Queue a request. What is wrong with it is raised by the handle."""
@@ -83,6 +69,12 @@ class Engine:
         """Fail what is under way and give memory and device back. A second call does nothing."""
         if self._process == os.getpid():
             self._close()
+
+    def lease(self, released: Callable[[], None]) -> "Engine":
+        """A share of this engine: the same worker, but closing it only calls `released`, once."""
+        share = copy.copy(self)
+        share._close = weakref.finalize(share, released)
+        return share
 
     @property
     def closed(self) -> bool:

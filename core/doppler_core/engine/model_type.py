@@ -1,6 +1,6 @@
 """What a model type is: how a manifest becomes a plan, and how requests become steps of it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from doppler_core.device.executor import Executor
@@ -9,8 +9,6 @@ from doppler_core.manifest.model import Manifest
 from doppler_core.plan.op import Plan
 from doppler_core.text.tokenizer import Tokenizer
 from doppler_core.weights.tensor import Tensor
-
-Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, of how much
 
 
 class Job(Protocol):
