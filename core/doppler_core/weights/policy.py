@@ -42,8 +42,10 @@ _TYPES: Mapping[str, StorageType] = {
     "q8_0": "q8_0",
     "q4k": "q4_k",
 }
+_QUANTIZED = ("q8_0", "q4_k")
 _TOWERS = ("vision", "audio", "projector")
 _LANGUAGE = ("language_model.", "model.language_model.")
+_HEADS = ("lm_head.", "embedding_postprocessor.")
 _SMALL = 1024
 
 
@@ -57,7 +59,7 @@ def selected(tensors: Mapping[str, Tensor], text_only: bool) -> dict[str, Tensor
     if not text_only:
         return dict(tensors)
     if any(name.startswith(_LANGUAGE) for name in tensors):
-        return {name: t for name, t in tensors.items() if name.startswith((*_LANGUAGE, "lm_head."))}
+        return {name: t for name, t in tensors.items() if name.startswith((*_LANGUAGE, *_HEADS))}
     return {name: t for name, t in tensors.items() if role(name) not in _TOWERS}
 
 
@@ -69,13 +71,10 @@ def storage_types(quantization: Mapping[str, Any], tensors: Mapping[str, Tensor]
 def _storage_type(quantization: Mapping[str, Any], name: str, tensor: Tensor) -> StorageType:
     kind = role(name)
     wanted = _wanted(quantization, kind, tensor.dtype)
-    quantizes = wanted in ("q4_k", "q8_0")
-    vector = len(tensor.shape) < 2 or prod(tensor.shape) < _SMALL or kind in ("norm", "bias", "router")
-    if kind in _TOWERS:
-        return _unquantized(tensor.dtype) if quantizes and (vector or name.endswith("bias")) else wanted
-    if vector:
-        return "f32" if wanted == "f32" else _unquantized(tensor.dtype)
-    return wanted
+    exact = len(tensor.shape) < 2 or prod(tensor.shape) < _SMALL or kind in ("norm", "bias", "router")
+    if not exact or (kind in _TOWERS and wanted not in _QUANTIZED):
+        return wanted
+    return "f32" if wanted == "f32" else _unquantized(tensor.dtype)
 
 
 def _unquantized(source: StorageType) -> StorageType:
