@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from doppler_core.errors import FileFormatError, ModelNotFoundError
+from doppler_core.settings import Progress
 from doppler_core.weights.artifact_format import ARTIFACT_FILE, MANIFEST_FILE, ArtifactInfo, read_info
 from doppler_core.weights.checkpoint import TOKENIZER_FILES
 from doppler_core.weights.files import map_file, read_json_object
-from doppler_core.weights.integrity import Progress, check_hashes, check_hashes_if_changed, check_sizes
+from doppler_core.weights.integrity import check_hashes, check_hashes_if_changed, check_sizes
 from doppler_core.weights.staging import is_staging
 from doppler_core.weights.table import TensorTable
 from doppler_core.weights.tensor import Tensor

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from doppler_core.errors import DiskSpaceError, FileFormatError, SettingsError
+from doppler_core.settings import Progress
 from doppler_core.weights.artifact_format import (
     ARTIFACT_FILE,
     MANIFEST_FILE,
@@ -28,7 +29,6 @@ from doppler_core.weights.artifact_format import (
     to_json,
 )
 from doppler_core.weights.checkpoint import Checkpoint
-from doppler_core.weights.integrity import Progress
 from doppler_core.weights.policy import selected, storage_types
 from doppler_core.weights.shards import SHARD_BYTES, ShardWriter, aligned
 from doppler_core.weights.staging import staged

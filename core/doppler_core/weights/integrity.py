@@ -7,16 +7,13 @@ protection against somebody who can write the folder. It knows no tensor.
 import contextlib
 import hashlib
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from doppler_core.errors import FileFormatError, IntegrityError
-from doppler_core.settings import EngineSettings, cache_dir
+from doppler_core.settings import EngineSettings, Progress, cache_dir
 from doppler_core.weights.artifact_format import ARTIFACT_FILE, ArtifactInfo
 from doppler_core.weights.files import read_json, regular_size
-
-Progress = Callable[[str, int, int], None]
 
 STAMP_FILE = ".verified.json"
 #: Below this many bytes a check takes less than a tenth of a second, so it is made every time, without a stamp.
