@@ -104,7 +104,9 @@ def test_an_embedding_manifest_runs_only_kernels_of_ours() -> None:
 
 
 def test_javascript_digests_are_refused_with_advice_where_the_kernel_would_run() -> None:
-    with pytest.raises(DigestError, match=r"JavaScript engine's kernel; ours is sha256:.*doppler-plugins pin"):
+    with pytest.raises(
+        DigestError, match=r"JavaScript engine's kernel; ours is sha256:.*doppler-plugins pin"
+    ):
         verify_digests(load_manifest(EMBEDDING), {"rope"})
     notes = verify_digests(load_manifest(EMBEDDING), ())
     assert len(notes) == 7

@@ -107,7 +107,7 @@ def test_a_removed_field_is_missing_at_its_path_unless_it_is_optional(where: tup
 
 
 @settings(max_examples=300)
-@given(IN_OBJECTS, st.text(max_size=8))
+@given(IN_OBJECTS, st.text(max_size=1))
 def test_an_added_field_is_named_with_its_path_and_the_nearest_name(
     where: tuple[str, Place], extra: str
 ) -> None:

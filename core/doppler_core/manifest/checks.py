@@ -119,6 +119,9 @@ def _head(manifest: Manifest) -> Iterator[str]:
         if size is not None and projection.input_size != size:
             yield f"{path}.inputSize: expected {size}, as {origin} gives, found {projection.input_size}"
         size, origin = projection.output_size, f"projections[{index}].outputSize"
+    lengths = manifest.text.dimensions
+    if lengths and size is not None and lengths[0] != size:
+        yield f"text.dimensions: expected {size} first, as {origin} gives, found {lengths[0]}"
 
 
 def _experts_and_canvas(manifest: Manifest) -> Iterator[str]:

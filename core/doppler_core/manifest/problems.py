@@ -68,13 +68,13 @@ def json_path(loc: Sequence[int | str]) -> str:
     return path
 
 
-def found(value: object) -> str:
-    """The value as JSON if it is short, else what kind of value it is."""
+def found(value: object, longest: int = 60) -> str:
+    """The value as JSON if it has at most `longest` characters, else what kind of value it is."""
     try:
         text = json.dumps(value)
     except (TypeError, ValueError):
         return f"a Python {type(value).__name__}"
-    return text if len(text) <= 60 else kind_of(value)
+    return text if len(text) <= longest else kind_of(value)
 
 
 def nearest(name: str, known: Sequence[str], everywhere: Iterable[str] = ()) -> str:

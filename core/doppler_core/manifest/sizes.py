@@ -1,14 +1,19 @@
 """`architecture` and `text`: our own sections. Absent or null in a seed, written by resolve from the checkpoint."""
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from doppler_core.manifest.base import Items, Name, Objects, Positive, Section
+
+# A list is made of the layers' types: a bound keeps a hostile count from filling the memory.
+Layers = Annotated[int, Field(ge=1, le=10_000)]
 
 
 class Architecture(Section):
     """`architecture`: the sizes of the text stack; max_seq_len in tokens."""
 
-    num_layers: Positive | None = None
+    num_layers: Layers | None = None
     hidden_size: Positive | None = None
     intermediate_size: Positive | None = None
     num_attention_heads: Positive | None = None

@@ -1,0 +1,191 @@
+"""What a checkpoint says about manifest fields: reads config.json and the sentence modules, changes nothing.
+
+The names are those of the publishers' files. A key that is absent says nothing; a null key says "off".
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Config = Mapping[str, Any]
+
+CONFIG = "config.json"
+MODULES = "modules.json"
+PROMPTS = "config_sentence_transformers.json"
+
+
+@dataclass(frozen=True)
+class Saying:
+    """`value` for the manifest field at `path`; `source` is the file and key, `original` what stands there."""
+
+    path: str
+    value: Any
+    source: str
+    original: Any
+
+
+_SIZES = {
+    "num_hidden_layers": "numLayers",
+    "hidden_size": "hiddenSize",
+    "intermediate_size": "intermediateSize",
+    "num_attention_heads": "numAttentionHeads",
+    "num_key_value_heads": "numKeyValueHeads",
+    "head_dim": "headDim",
+    "vocab_size": "vocabSize",
+    "max_position_embeddings": "maxSeqLen",
+}
+_PLAIN = {
+    "query_pre_attn_scalar": "inference.attention.queryPreAttnScalar",
+    "attn_logit_softcapping": "inference.attention.attnLogitSoftcapping",
+    "sliding_window": "inference.attention.slidingWindow",
+    "attention_bias": "inference.attention.attentionBias",
+    "rms_norm_eps": "inference.normalization.rmsNormEps",
+    "final_logit_softcapping": "inference.output.finalLogitSoftcapping",
+    "tie_word_embeddings": "inference.output.tieWordEmbeddings",
+    "matryoshka_dimensions": "text.dimensions",
+} | {key: f"architecture.{name}" for key, name in _SIZES.items()}
+# transformers' "gelu" is the exact form, which no manifest can ask for.
+_ACTIVATIONS = {
+    "gelu_pytorch_tanh": "gelu",
+    "gelu_new": "gelu",
+    "silu": "silu",
+    "swish": "silu",
+    "gelu": "gelu_erf",
+}
+
+# What transformers' Gemma3TextConfig takes where a config.json is silent.
+_GEMMA3: Mapping[str, Any] = {
+    "architecture.numAttentionHeads": 8,
+    "architecture.numKeyValueHeads": 4,
+    "architecture.headDim": 256,
+    "architecture.vocabSize": 262208,
+    "architecture.maxSeqLen": 131072,
+    "inference.attention.queryPreAttnScalar": 256,
+    "inference.attention.slidingWindow": 4096,
+    "inference.attention.attentionBias": False,
+    "inference.attention.causal": True,
+    "inference.normalization.rmsNormEps": 1e-6,
+    "inference.ffn.activation": "gelu",
+    "inference.rope.ropeTheta": 1000000,
+    "inference.rope.ropeLocalTheta": 10000,
+    "inference.output.tieWordEmbeddings": True,
+}
+CLASS_DEFAULTS: Mapping[str, Mapping[str, Any]] = {"gemma3_text": _GEMMA3}
+
+
+def text_config(config: Config) -> tuple[Config, str]:
+    """The part of config.json that describes the text stack, and how sources name it."""
+    inner = config.get("text_config")
+    return (inner, f"{CONFIG}: text_config.") if isinstance(inner, Mapping) else (config, f"{CONFIG}: ")
+
+
+def config_says(config: Config) -> Iterator[Saying]:
+    """What config.json says, but for the layer pattern."""
+    text, where = text_config(config)
+    for key, path in _PLAIN.items():
+        if key in text:
+            yield Saying(path, text[key], where + key, text[key])
+    for key in ("hidden_activation", "hidden_act"):
+        if isinstance(text.get(key), str):
+            value = text[key]
+            yield Saying("inference.ffn.activation", _ACTIVATIONS.get(value, value), where + key, value)
+            break
+    if "use_bidirectional_attention" in text:
+        value = text["use_bidirectional_attention"]
+        # Gemma 4 writes "vision" for a text stack that is causal outside images, "all" for an encoder.
+        yield Saying(
+            "inference.attention.causal",
+            value not in (True, "all"),
+            where + "use_bidirectional_attention",
+            value,
+        )
+    yield from _rope_says(text, where)
+
+
+def _rope_says(text: Config, where: str) -> Iterator[Saying]:
+    """The bases and scalings: in one object per layer type, in one for all, or in keys of their own."""
+    parameters = text.get("rope_parameters")
+    if isinstance(parameters, Mapping):
+        for kind, prefix in (("full_attention", "rope"), ("sliding_attention", "ropeLocal")):
+            own = parameters.get(kind)
+            if isinstance(own, Mapping):
+                yield from _rope_object(own, prefix, f"{where}rope_parameters.{kind}")
+        if "rope_theta" in parameters:
+            yield from _rope_object(parameters, "rope", f"{where}rope_parameters")
+    if "rope_theta" in text:
+        value = text["rope_theta"]
+        yield Saying("inference.rope.ropeTheta", value, where + "rope_theta", value)
+    if "rope_local_base_freq" in text:
+        value = text["rope_local_base_freq"]
+        yield Saying("inference.rope.ropeLocalTheta", value, where + "rope_local_base_freq", value)
+    if "rope_scaling" in text:
+        scaling = text["rope_scaling"]
+        if isinstance(scaling, Mapping):
+            yield from _rope_object(scaling, "rope", f"{where}rope_scaling")
+        else:
+            yield Saying("inference.rope.ropeScalingType", scaling, where + "rope_scaling", scaling)
+
+
+def _rope_object(own: Config, prefix: str, where: str) -> Iterator[Saying]:
+    if own.get("rope_theta") is not None:
+        yield Saying(
+            f"inference.rope.{prefix}Theta", own["rope_theta"], f"{where}.rope_theta", own["rope_theta"]
+        )
+    kind = own.get("rope_type", own.get("type"))
+    if kind is not None:
+        # "proportional" is no scaling: it is what partialRotaryFactor and ropeFrequencyBaseDim say.
+        scaled = kind not in ("default", "proportional")
+        yield Saying(
+            f"inference.rope.{prefix}ScalingType", kind if scaled else None, f"{where}.rope_type", kind
+        )
+        if scaled and "factor" in own:
+            yield Saying(
+                f"inference.rope.{prefix}ScalingFactor", own["factor"], f"{where}.factor", own["factor"]
+            )
+
+
+def modules_say(sentence: Mapping[str, Any], config: Config) -> Iterator[Saying]:
+    """What the sentence-transformers files say: pooling, dense layers, normalisation, prompts, length.
+
+    `sentence` has the keys pooling, include_prompt, dense (weight, bias, in_features, out_features, activation),
+    normalize, prompts, default_prompt_name, max_seq_length, similarity.
+    """
+    dense = [
+        {
+            "weightTensor": layer["weight"],
+            "biasTensor": layer["bias"],
+            "inputSize": layer["in_features"],
+            "outputSize": layer["out_features"],
+            "activation": layer["activation"],
+        }
+        for layer in sentence["dense"]
+    ]
+    head = {
+        "poolingMode": sentence["pooling"],
+        "includePrompt": sentence["include_prompt"],
+        "projections": dense,
+        "normalize": "l2" if sentence["normalize"] else None,
+    }
+    yield Saying("inference.output.embeddingPostprocessor", head, MODULES, head)
+    for key, path in (("prompts", "prompts"), ("default_prompt_name", "defaultPromptName")):
+        yield Saying(f"text.{path}", sentence[key], f"{PROMPTS}: {key}", sentence[key])
+    if sentence["similarity"] is not None:
+        yield Saying(
+            "text.similarity",
+            sentence["similarity"],
+            f"{PROMPTS}: similarity_fn_name",
+            sentence["similarity"],
+        )
+    length = sentence["max_seq_length"]
+    if length is not None:
+        text, _ = text_config(config)
+        longest = text.get("max_position_embeddings", length)
+        value = min(length, longest) if isinstance(longest, int) else length
+        yield Saying("text.maxTokens", value, "sentence_bert_config.json: max_seq_length", length)
+
+
+def tokenizer_says(tokenizer: Mapping[str, Any]) -> Iterator[Saying]:
+    """What tokenizer_config.json says of the tokens around a text."""
+    for key, path in (("add_bos_token", "text.addBos"), ("add_eos_token", "text.addEos")):
+        if isinstance(tokenizer.get(key), bool):
+            yield Saying(path, tokenizer[key], f"tokenizer_config.json: {key}", tokenizer[key])

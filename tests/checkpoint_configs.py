@@ -1,0 +1,95 @@
+"""What the publishers' files say, as far as a manifest is resolved from it: EmbeddingGemma, and a tiny one of its kind."""
+
+from typing import Any
+
+
+def dense(weight: int, inputs: int, outputs: int) -> dict[str, Any]:
+    name = f"embedding_postprocessor.projections.{weight}.weight"
+    return {
+        "weight": name,
+        "bias": None,
+        "in_features": inputs,
+        "out_features": outputs,
+        "activation": "identity",
+    }
+
+
+def embeddinggemma() -> dict[str, Any]:
+    """config.json of google/embeddinggemma-300m (transformers 4.57)."""
+    return {
+        "_sliding_window_pattern": 6,
+        "architectures": ["Gemma3TextModel"],
+        "attention_bias": False,
+        "attn_logit_softcapping": None,
+        "final_logit_softcapping": None,
+        "head_dim": 256,
+        "hidden_activation": "gelu_pytorch_tanh",
+        "hidden_size": 768,
+        "intermediate_size": 1152,
+        "layer_types": (["sliding_attention"] * 5 + ["full_attention"]) * 4,
+        "max_position_embeddings": 2048,
+        "model_type": "gemma3_text",
+        "num_attention_heads": 3,
+        "num_hidden_layers": 24,
+        "num_key_value_heads": 1,
+        "query_pre_attn_scalar": 256,
+        "rms_norm_eps": 1e-06,
+        "rope_local_base_freq": 10000.0,
+        "rope_scaling": None,
+        "rope_theta": 1000000.0,
+        "sliding_window": 512,
+        "use_bidirectional_attention": True,
+        "vocab_size": 262144,
+    }
+
+
+def embeddinggemma_modules() -> dict[str, Any]:
+    """Its sentence-transformers files, read."""
+    return {
+        "pooling": "mean",
+        "include_prompt": True,
+        "dense": [dense(0, 768, 3072), dense(1, 3072, 768)],
+        "normalize": True,
+        "prompts": {"query": "task: search result | query: ", "document": "title: none | text: "},
+        "default_prompt_name": None,
+        "max_seq_length": 2048,
+        "similarity": "cosine",
+    }
+
+
+def tiny() -> dict[str, Any]:
+    """A config.json as transformers 5 writes it; its stale period is not the one of its layer_types."""
+    return {
+        "_sliding_window_pattern": 6,
+        "architectures": ["Gemma3TextModel"],
+        "attention_bias": False,
+        "head_dim": 32,
+        "hidden_activation": "gelu_pytorch_tanh",
+        "hidden_size": 64,
+        "intermediate_size": 96,
+        "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+        "max_position_embeddings": 512,
+        "model_type": "gemma3_text",
+        "num_attention_heads": 2,
+        "num_hidden_layers": 3,
+        "num_key_value_heads": 1,
+        "query_pre_attn_scalar": 32,
+        "rms_norm_eps": 1e-06,
+        "rope_parameters": {
+            "full_attention": {"rope_theta": 1000000.0, "rope_type": "default"},
+            "sliding_attention": {"rope_theta": 10000.0, "rope_type": "default"},
+        },
+        "sliding_window": 8,
+        "tie_word_embeddings": True,
+        "use_bidirectional_attention": True,
+        "vocab_size": 768,
+    }
+
+
+def tiny_modules() -> dict[str, Any]:
+    return embeddinggemma_modules() | {
+        "dense": [dense(0, 64, 128), dense(1, 128, 64)],
+        "max_seq_length": None,
+        "similarity": None,
+        "prompts": {},
+    }
