@@ -1,0 +1,205 @@
+"""From a publisher's folder to an artifact: which manifest it gets, where the artifact is kept, when it is made.
+
+Takes a checkpoint folder and settings, gives the artifact's folder and the resolved manifest. A folder is converted
+once: the cache's name for it depends on the weights and on how they are stored, not on where the folder lies.
+"""
+
+import dataclasses
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from doppler_core.errors import ManifestError, ModelNotFoundError, PluginError
+from doppler_core.settings import EngineSettings, Progress, cache_dir
+from doppler_plugins.registry import plugins
+
+if TYPE_CHECKING:
+    from doppler_core.manifest.model import Manifest
+    from doppler_core.manifest.resolve import Resolution
+    from doppler_core.weights.checkpoint import Checkpoint
+    from doppler_core.weights.convert import Conversion, Existing
+
+_SAMPLE_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Resolvable:
+    """A checkpoint with its manifest, nulls filled in; `resolutions` say from where, `origin` where it is from."""
+
+    checkpoint: "Checkpoint"
+    manifest: "Manifest"
+    resolutions: "tuple[Resolution, ...]"
+    origin: str
+
+
+def resolve_checkpoint(folder: Path, settings: EngineSettings) -> Resolvable:
+    """Read a checkpoint's headers and resolve the manifest that the settings choose for it."""
+    from doppler_core.manifest.load import load_manifest
+    from doppler_core.manifest.resolve import resolve
+    from doppler_core.weights.checkpoint import read_checkpoint
+    from doppler_core.weights.files import read_json_object
+
+    checkpoint = read_checkpoint(folder)
+    data, origin = _choose(checkpoint, settings)
+    tokenizer = checkpoint.tokenizer_files.get("tokenizer_config.json")
+    resolved = resolve(
+        load_manifest(data, origin),
+        checkpoint.config,
+        None if checkpoint.sentence is None else asdict(checkpoint.sentence),
+        None if tokenizer is None else read_json_object(tokenizer),
+    )
+    return Resolvable(checkpoint, resolved.manifest, resolved.resolutions, origin)
+
+
+def cached_artifact(found: Resolvable, settings: EngineSettings, progress: Progress | None = None) -> Path:
+    """The artifact of a checkpoint in the cache, made if it is not there; other processes wait for it."""
+    return convert_checkpoint(found, settings, progress=progress).path
+
+
+def convert_checkpoint(
+    found: Resolvable,
+    settings: EngineSettings,
+    out: Path | None = None,
+    *,
+    replace: bool = False,
+    progress: Progress | None = None,
+) -> "Conversion":
+    """Write the artifact to `out`, or to the cache, where one that is there is kept unless `replace`."""
+    from doppler_core.manifest.load import manifest_json
+    from doppler_core.weights.convert import convert
+
+    existing: Existing = "replace" if replace else "keep" if out is None else "error"
+    folder = cache_dir(settings) / _cache_name(found) if out is None else out
+    data = manifest_json(found.manifest)
+    return convert(found.checkpoint, data, folder, existing=existing, progress=progress)
+
+
+def _choose(checkpoint: "Checkpoint", settings: EngineSettings) -> tuple[dict[str, Any], str]:
+    """The manifest as JSON data, unresolved, and where it is from: the argument, shipped, a template, a plugin."""
+    from doppler_core.manifest import catalog
+    from doppler_core.manifest.json_text import parse_object, read_text
+
+    def read(path: Path) -> dict[str, Any]:
+        return parse_object(read_text(path), str(path))
+
+    architectures = [name for name in checkpoint.config.get("architectures") or () if isinstance(name, str)]
+    if settings.manifest is not None:
+        path = Path(settings.manifest).expanduser()
+        path = path if path.exists() else catalog.shipped_manifest(settings.manifest)
+        return read(path), str(path)
+    if checkpoint.source_id and (shipped := catalog.manifest_for(checkpoint.source_id, settings.precision)):
+        return read(shipped), shipped.name
+    if template := catalog.template_for(architectures):
+        return _completed(read(template), checkpoint, settings), template.name
+    model_type = plugins().model_type_for(architectures)
+    if model_type is not None and callable(getattr(model_type, "template", None)):
+        return _completed(dict(model_type.template()), checkpoint, settings), f"template of {model_type.name}"
+    raise ModelNotFoundError(
+        f"{checkpoint.path}: no manifest is shipped for {checkpoint.source_id or 'this checkpoint'} and no template "
+        f"for its architectures {architectures}; give one with manifest=, or install a plugin that knows them "
+        "(`doppler-plugins plugins` lists those that are installed)"
+    )
+
+
+def _completed(data: dict[str, Any], checkpoint: "Checkpoint", settings: EngineSettings) -> dict[str, Any]:
+    """A template with what only the user or the folder can say: the precision and the model's name."""
+    quantization = dict(data["quantization"])
+    if settings.precision == "f32":
+        quantization |= dict.fromkeys(("weights", "embeddings", "lmHead"), "f32")
+        data = _with_kernel(data, "matmul_f16w_f32a.wgsl", "matmul_f32.wgsl")
+    elif settings.precision is not None:
+        quantization["weights"] = settings.precision
+    output = dict(data["output"])
+    if output.get("modelBaseId") is None:
+        output["modelBaseId"] = f"{_slug(checkpoint)}-{quantization['weights']}"
+    return {**data, "quantization": quantization, "output": output}
+
+
+def _with_kernel(data: dict[str, Any], file: str, replacement: str) -> dict[str, Any]:
+    """The manifest with one kernel file in place of another, which would round the weights."""
+    from doppler_core.manifest.digest import kernel_digest
+
+    kernels = {
+        key: {**spec, "kernel": replacement, "digest": kernel_digest(replacement, spec["entry"])}
+        if spec["kernel"] == file
+        else spec
+        for key, spec in data["execution"]["kernels"].items()
+    }
+    return {**data, "execution": {**data["execution"], "kernels": kernels}}
+
+
+def _slug(checkpoint: "Checkpoint") -> str:
+    name = checkpoint.source_id or checkpoint.path.absolute().name
+    return re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-.") or "model"
+
+
+def _cache_name(found: Resolvable) -> str:
+    from doppler_core.manifest.load import manifest_json
+    from doppler_core.weights.artifact_format import VERSION
+
+    data = manifest_json(found.manifest)
+    facts = {
+        "format": VERSION,
+        "quantization": data["quantization"],
+        "output": data["output"].get("textOnly"),
+    }
+    digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
+    digest.update(_fingerprint(found.checkpoint))
+    return f"{_slug(found.checkpoint)}-{data['quantization']['weights']}-{digest.hexdigest()[:12]}"
+
+
+def _fingerprint(checkpoint: "Checkpoint") -> bytes:
+    """A hash of what the weights are, without reading them all: each tensor's header, its first and middle bytes.
+
+    A fine-tune changes every value of the tensors it trains, so that two samples of each tell it from its base; the
+    files' times tell an edit in place. Tokenizer files count whole: they are copied into the artifact.
+    """
+    digest = hashlib.sha256()
+    for name, tensor in sorted(checkpoint.tensors.items()):
+        middle = tensor.data.size // 2
+        digest.update(json.dumps([name, tensor.shape, tensor.dtype]).encode())
+        digest.update(tensor.data[:_SAMPLE_BYTES].tobytes())
+        digest.update(tensor.data[middle : middle + _SAMPLE_BYTES].tobytes())
+    for path in sorted({tensor.path for tensor in checkpoint.tensors.values()}):
+        status = path.stat()
+        digest.update(f"{status.st_size} {status.st_mtime_ns}".encode())
+    for name, path in sorted(checkpoint.tokenizer_files.items()):
+        digest.update(name.encode() + hashlib.sha256(path.read_bytes()).digest())
+    return digest.digest()
+
+
+def override_manifest(path: str, own: Mapping[str, Any]) -> "Manifest":
+    """The manifest at `path` for an artifact whose own is `own`, which fills the nulls: it knows the checkpoint's values."""
+    from doppler_core.manifest.json_text import parse_object, read_text
+    from doppler_core.manifest.load import load_manifest
+
+    data = parse_object(read_text(Path(path).expanduser()), path)
+    filled = {**{name: own[name] for name in ("architecture", "text") if name in own}, **data}
+    return load_manifest({name: _filled(value, own.get(name)) for name, value in filled.items()}, path)
+
+
+def _filled(value: Any, own: Any) -> Any:
+    if value is None:
+        return own
+    if isinstance(value, dict) and isinstance(own, dict):
+        return {name: _filled(child, own.get(name)) for name, child in value.items()}
+    return value
+
+
+def model_type_of(manifest: "Manifest") -> Any:
+    """The model type that a resolved manifest names."""
+    if manifest.model_type is None:
+        raise ManifestError("modelType is null: expected the name of a model type in a resolved manifest")
+    try:
+        return plugins().model_type(manifest.model_type)
+    except PluginError as error:
+        raise PluginError(f"modelType {manifest.model_type!r} of the manifest: {error}") from error
+
+
+def without_source(settings: EngineSettings) -> EngineSettings:
+    """The settings less those that only say where a model comes from: what tells two engines of one artifact apart."""
+    return dataclasses.replace(settings, precision=None, cache_dir=None, revision=None, offline=False)

@@ -1,0 +1,44 @@
+"""What many tests share: the tiny checkpoint with its goldens, converted once, and the versions that matter."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from doppler_core.settings import EngineSettings
+from doppler_plugins.conversion import convert_checkpoint, resolve_checkpoint
+
+GOLDENS = Path(__file__).parent / "goldens"
+
+
+def pytest_report_header() -> list[str]:
+    """The versions and the GPU adapters that a failure may depend on."""
+    import wgpu
+
+    from doppler_core.device.adapters import list_adapters
+
+    adapters = "; ".join(map(str, list_adapters())) or "none"
+    return [f"numpy {np.__version__}, wgpu {wgpu.__version__}", f"GPU adapters: {adapters}"]
+
+
+@pytest.fixture(scope="session")
+def tiny_checkpoint() -> Path:
+    """A random EmbeddingGemma of four layers, as a publisher would ship it (tests/goldens/make_embedding.py)."""
+    return GOLDENS / "embedding"
+
+
+@pytest.fixture(scope="session")
+def tiny_artifact(tiny_checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """That checkpoint converted with f32 weights: its bf16 values are exact in f32 and not in f16."""
+    out = tmp_path_factory.mktemp("models") / "tiny-f32"
+    convert_checkpoint(
+        resolve_checkpoint(tiny_checkpoint, EngineSettings(precision="f32")), EngineSettings(), out
+    )
+    return out
+
+
+@pytest.fixture(scope="session")
+def golden(tiny_checkpoint: Path) -> dict[str, np.ndarray]:
+    """What transformers computes for it: ids, hidden states [layers + 1, T, 64], embeddings, per text."""
+    with np.load(tiny_checkpoint / "golden.npz") as data:
+        return dict(data)
