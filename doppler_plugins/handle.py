@@ -3,7 +3,7 @@
 import threading
 from typing import TYPE_CHECKING, Any
 
-from doppler_core.settings import EngineSettings
+from doppler_core.settings import EngineSettings, Progress
 
 if TYPE_CHECKING:
     from doppler_core.engine.engine import Engine
@@ -24,7 +24,7 @@ class EngineHandle:
         self._lock = threading.Lock()
         self._engine: Engine | None = None
 
-    def engine(self, progress: Any = None) -> "Engine":
+    def engine(self, progress: Progress | None = None) -> "Engine":
         """The engine, opened if it is not; raise what `open_engine` raises, and try again at the next call."""
         from doppler_plugins.opening import open_engine
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @dataclass
 class _Shared:
     # Re-entrant: the garbage collector may close a lease in a thread that is opening another.
-    lock: threading.RLock = field(default_factory=threading.RLock)  # type: ignore[valid-type]
+    lock: threading.RLock = field(default_factory=threading.RLock)
     engine: "Engine | None" = None
     leases: int = 0
     waiting: int = 0

@@ -43,7 +43,7 @@ class Engine:
         self._process = os.getpid()
         self._worker = Worker(driver, closing, model_id)
         # An engine that is dropped, or alive when the process ends, closes as if asked to.
-        self._close = weakref.finalize(self, self._worker.close)
+        self._close: weakref.finalize[..., Engine] = weakref.finalize(self, self._worker.close)
 
     def submit(self, request: EmbedRequest) -> Handle[EmbedResult]:
         """Queue a request. What is wrong with it is raised by the handle."""

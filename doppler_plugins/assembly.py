@@ -1,0 +1,212 @@
+"""An engine out of its parts: plan, kernel profile, memory, executor, driver. It knows no names and no caches.
+
+Takes an artifact's folder, its manifest and what finds a model type; gives an Engine that owns what it opened. What
+can be refused is refused before weights are loaded: digests, limits, memory.
+"""
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from doppler_core.device.adapters import GpuAdapter, choose_adapter
+from doppler_core.device.executor import Executor
+from doppler_core.device.numpy_executor import NumpyExecutor
+from doppler_core.engine import memory
+from doppler_core.engine.engine import Engine
+from doppler_core.engine.model_type import ModelType
+from doppler_core.errors import FileFormatError, NoAdapterError, SettingsError
+from doppler_core.manifest.digest import verify_digests
+from doppler_core.manifest.load import load_manifest, manifest_json
+from doppler_core.manifest.model import Manifest
+from doppler_core.plan.check import check
+from doppler_core.plan.cost import gpu_resident, numpy_resident
+from doppler_core.plan.op import Plan
+from doppler_core.plan.profile import AdapterFacts, apply_profile, choose_profile
+from doppler_core.settings import EngineSettings, Progress
+from doppler_core.text.tokenizer import Tokenizer
+from doppler_core.weights.artifact import Artifact, open_artifact
+
+logger = logging.getLogger(__name__)
+
+ModelTypeOf = Callable[[Manifest], ModelType]
+
+_STEP_ROWS = 1024  # rows of a step where texts are shorter: enough to keep matrix products busy
+_STEP_SEQUENCES = 256
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A model as its device would run it. `adapter` None = NumPy; `rows`: of the largest step."""
+
+    artifact: Artifact
+    manifest: Manifest
+    model_type: ModelType
+    plan: Plan
+    adapter: GpuAdapter | None
+
+    @property
+    def rows(self) -> int:
+        """The longest text is one step at most; a context_length that was asked for also bounds the step."""
+        return max(self.model_type.capabilities(self.manifest).context_length, _STEP_ROWS)
+
+
+def lower_artifact(
+    folder: Path,
+    manifest: Manifest | None,
+    model_type_of: ModelTypeOf,
+    settings: EngineSettings,
+    progress: Progress | None = None,
+) -> Lowered:
+    """Open an artifact, lower its manifest (or the one given), verify digests, put the kernel profile's kernels in."""
+    artifact = open_artifact(folder, progress)
+    if manifest is None:
+        manifest = load_manifest(artifact.manifest, str(folder / "manifest.json"))
+    manifest = _with_context_length(manifest, settings.context_length)
+    model_type = model_type_of(manifest)
+    plan = check(model_type.lower(manifest, artifact.tensors))
+    for note in verify_digests(manifest, _kernels_run(manifest, plan)):
+        logger.info("%s: %s", plan.model, note)
+    adapter = _choose_adapter(settings.device, plan.model)
+    if adapter is not None or settings.kernel_profile is not None:
+        plan = check(apply_profile(plan, choose_profile(settings.kernel_profile, _facts(adapter))))
+    return Lowered(artifact, manifest, model_type, plan, adapter)
+
+
+def assemble(lowered: Lowered, settings: EngineSettings, progress: Progress | None = None) -> Engine:
+    """Open an engine; LimitError before anything is loaded. What was opened is closed again if a later part fails."""
+    artifact, manifest, plan = lowered.artifact, lowered.manifest, lowered.plan
+    if "tokenizer.json" not in artifact.tokenizer_files:
+        raise FileFormatError(
+            f"{artifact.path}: the artifact has no tokenizer.json: convert the checkpoint again"
+        )
+    tokenizer = Tokenizer(artifact.tokenizer_files["tokenizer.json"], _vocabulary(plan))
+    executor, reserved = _execute(lowered, settings, progress)
+
+    def closing() -> None:
+        try:
+            executor.close()
+        finally:
+            memory.release(reserved)
+
+    try:
+        return Engine(
+            model_id=plan.model or artifact.path.name,
+            identity=_identity(lowered),
+            capabilities=lowered.model_type.capabilities(manifest),
+            plan=plan,
+            driver=lowered.model_type.driver(executor, tokenizer, manifest),
+            device=executor.device,
+            memory_bytes=executor.memory_bytes,
+            closing=closing,
+        )
+    except BaseException:
+        closing()
+        raise
+
+
+def _execute(
+    lowered: Lowered, settings: EngineSettings, progress: Progress | None
+) -> tuple[Executor, object]:
+    """The executor, and the key of its share of the memory budget."""
+    plan, tensors, adapter, limit = (
+        lowered.plan,
+        lowered.artifact.tensors,
+        lowered.adapter,
+        settings.memory_limit,
+    )
+    rows, slots = lowered.rows, _STEP_SEQUENCES
+    if adapter is None:
+        # What does not fit is kept packed and expanded a block at a time, so that less room is slower and no error.
+        need, left = numpy_resident(plan), memory.room(limit)
+        held = need if left is None else min(need, max(0, left))
+        reserved = memory.reserve(held, plan.model, limit)
+        room = None if held == need else held
+        return _or_release(
+            reserved,
+            lambda: NumpyExecutor(
+                plan, tensors, max_rows=rows, max_slots=slots, room=room, progress=progress
+            ),
+        )
+    # A graphics card's own memory is not what the system calls free; only a limit that was asked for counts.
+    counts = limit is not None or adapter.type != "DiscreteGPU"
+    reserved = memory.reserve(gpu_resident(plan), plan.model, limit) if counts else None
+
+    def open_gpu() -> Executor:
+        from doppler_core.device.wgpu_executor import open_wgpu  # loads the native library
+
+        return open_wgpu(plan, tensors, adapter, max_rows=rows, max_slots=slots, progress=_loading(progress))
+
+    return _or_release(reserved, open_gpu)
+
+
+def _or_release(reserved: object, opening: Callable[[], Executor]) -> tuple[Executor, object]:
+    try:
+        return opening(), reserved
+    except BaseException:
+        memory.release(reserved)
+        raise
+
+
+def _loading(progress: Progress | None) -> Callable[[int, int], None] | None:
+    return None if progress is None else lambda done, total: progress("loading weights", done, total)
+
+
+def _choose_adapter(device: str, model: str) -> GpuAdapter | None:
+    """The GPU adapter that `device` means, None = NumPy: what "auto" is where there is no hardware GPU adapter."""
+    if device == "numpy":
+        return None
+    try:
+        return choose_adapter(device)
+    except (NoAdapterError, ImportError, OSError) as error:
+        if device != "auto":
+            raise
+        logger.info("%s runs on NumPy: %s", model, error)
+        return None
+
+
+def _facts(adapter: GpuAdapter | None) -> AdapterFacts:
+    if adapter is None:
+        return AdapterFacts("CPU", 0)
+    from doppler_core.device.probe import probe
+
+    return AdapterFacts(adapter.type, probe(adapter).subgroup_size)
+
+
+def _kernels_run(manifest: Manifest, plan: Plan) -> set[str]:
+    """The manifest's kernels that an op of the plan, not yet changed by a profile, runs."""
+    runs = {(op.kernel.file, op.kernel.entry, op.kernel.digest) for op in plan.ops()}
+    specs = manifest.execution.kernels
+    return {key for key, spec in specs.items() if (spec.kernel, spec.entry, spec.digest) in runs}
+
+
+def _with_context_length(manifest: Manifest, asked: int | None) -> Manifest:
+    longest = manifest.text.max_tokens or manifest.architecture.max_seq_len
+    if asked is None or asked == longest:
+        return manifest
+    if longest is not None and asked > longest:
+        raise SettingsError(f"context_length={asked}: this model takes {longest} tokens at most")
+    return manifest.model_copy(update={"text": manifest.text.model_copy(update={"max_tokens": asked})})
+
+
+def _vocabulary(plan: Plan) -> int:
+    """Rows of the embedding table: an id beyond them would read past it."""
+    return min(op.weights[0].shape[0] for op in plan.ops() if op.meaning == "gather")
+
+
+def _identity(lowered: Lowered) -> str:
+    """Changes with whatever changes a vector: weights, manifest, kernels, executor; not with batch or thread."""
+    facts: dict[str, Any] = {
+        "artifact": lowered.artifact.identity,
+        "manifest": manifest_json(lowered.manifest),
+        "executor": "numpy" if lowered.adapter is None else "wgpu",
+    }
+    if lowered.adapter is not None:
+        facts["kernels"] = [
+            [str(op.kernel), op.kernel.digest, sorted(op.kernel.constants.items())]
+            for op in lowered.plan.ops()
+        ]
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()

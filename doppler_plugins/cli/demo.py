@@ -1,0 +1,144 @@
+"""`demo`: the main job, shown with the bundled model: documents embedded, questions answered by the nearest one.
+
+Three ways to the same engine: directly, through LangChain, through LlamaIndex (each if installed).
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+import click
+
+from doppler_core.settings import EngineSettings
+from doppler_plugins.cli.options import engine_options
+from doppler_plugins.cli.output import emit, json_option, table
+from doppler_plugins.requirements import explain_missing
+
+_MODEL = "demo-embedding"
+_PASSAGES = (
+    (
+        "A honeybee that has found flowers returns to the hive and dances. The angle of her waggle shows the "
+        "direction relative to the sun, and its length shows how far to fly."
+    ),
+    (
+        "Around 1450 Johannes Gutenberg in Mainz printed with movable metal letters that could be used again "
+        "and again. Books became so much cheaper that within fifty years millions were in circulation."
+    ),
+    (
+        "Two threads are in deadlock when each holds a lock the other needs, so both wait for ever. Taking "
+        "locks always in the same order makes it impossible."
+    ),
+    (
+        "Cool a small burn under running lukewarm water for ten to twenty minutes. Do not use ice, butter or "
+        "toothpaste; cover it loosely with something clean."
+    ),
+    (
+        "Mars is red because its dust contains iron that has rusted. Seen from its surface the sky is "
+        "pinkish by day and bluish around the setting sun."
+    ),
+)
+_QUESTIONS = (
+    "Why does the red planet have that colour?",
+    "I touched a hot pan, what helps?",
+    "My program hangs because two threads wait for each other.",
+    "Who made books cheap?",
+)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A question, the passage found for it, and their similarity (None where the framework gives none)."""
+
+    question: str
+    passage: str
+    score: float | None
+
+
+@click.command()
+@json_option
+@engine_options
+def demo(settings: EngineSettings, as_json: bool) -> None:
+    """Embed a few documents with the bundled model and find them by questions, directly and through the frameworks."""
+    ways: dict[str, list[Answer] | str] = {}
+    seconds: dict[str, float] = {}
+    for name, needs, way in _WAYS:
+        missing = explain_missing(needs, "doppler-plugins") if needs else ""
+        begin = time.perf_counter()
+        ways[name] = f"needs {missing}" if missing else way(settings)
+        seconds[name] = time.perf_counter() - begin
+    value = {
+        name: found if isinstance(found, str) else [asdict(answer) for answer in found]
+        for name, found in ways.items()
+    }
+    emit({"model": _MODEL, "ways": value, "seconds": seconds}, as_json, _lines(ways, seconds))
+
+
+def _directly(settings: EngineSettings) -> list[Answer]:
+    from doppler_plugins.opening import open_engine
+
+    with open_engine(_MODEL, settings) as engine:
+        documents = engine.embed(list(_PASSAGES), prompt_name="document").vectors
+        queries = engine.embed(list(_QUESTIONS), prompt_name="query").vectors
+    scores = queries @ documents.T  # unit vectors: [questions, passages] cosines
+    return [
+        Answer(question, _PASSAGES[row.argmax()], float(row.max()))
+        for question, row in zip(_QUESTIONS, scores, strict=True)
+    ]
+
+
+def _with_langchain(settings: EngineSettings) -> list[Answer]:
+    from langchain_core.vectorstores import InMemoryVectorStore
+
+    from doppler_plugins.langchain import DopplerEmbeddings
+
+    with DopplerEmbeddings(model=_MODEL, **asdict(settings)) as embeddings:
+        store = InMemoryVectorStore.from_texts(list(_PASSAGES), embeddings)
+        found = [store.similarity_search_with_score(question, k=1)[0] for question in _QUESTIONS]
+    return [
+        Answer(question, document.page_content, float(score))
+        for question, (document, score) in zip(_QUESTIONS, found, strict=True)
+    ]
+
+
+def _with_llama_index(settings: EngineSettings) -> list[Answer]:
+    from llama_index.core import VectorStoreIndex
+    from llama_index.core.schema import TextNode
+
+    from doppler_plugins.llama_index import DopplerEmbedding
+
+    with DopplerEmbedding(model=_MODEL, **asdict(settings)) as embed_model:
+        nodes = [TextNode(text=passage) for passage in _PASSAGES]
+        retriever = VectorStoreIndex(nodes, embed_model=embed_model).as_retriever(similarity_top_k=1)
+        found = [retriever.retrieve(question)[0] for question in _QUESTIONS]
+    return [
+        Answer(question, node.node.get_content(), node.score)
+        for question, node in zip(_QUESTIONS, found, strict=True)
+    ]
+
+
+_WAYS: tuple[tuple[str, str, Callable[[EngineSettings], list[Answer]]], ...] = (
+    ("directly", "", _directly),
+    ("LangChain", "langchain.embeddings", _with_langchain),
+    ("LlamaIndex", "llama_index.embedding", _with_llama_index),
+)
+
+
+def _lines(ways: dict[str, list[Answer] | str], seconds: dict[str, float]) -> list[str]:
+    lines = [f"{len(_PASSAGES)} documents and {len(_QUESTIONS)} questions, embedded by {_MODEL}"]
+    for name, found in ways.items():
+        lines.append(f"\n{name} ({seconds[name]:.2f} s)")
+        if isinstance(found, str):
+            lines.append(f"  {found}")
+            continue
+        lines += [
+            f"  {row}"
+            for row in table(
+                (
+                    answer.question,
+                    "" if answer.score is None else f"{answer.score:.2f}",
+                    answer.passage[:60] + "...",
+                )
+                for answer in found
+            )
+        ]
+    return lines

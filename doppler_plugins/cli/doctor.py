@@ -1,0 +1,28 @@
+"""`doctor`: runs every check, says what is wrong and what to do about it."""
+
+from dataclasses import asdict
+
+import click
+
+from doppler_core.settings import EngineSettings
+from doppler_plugins.cli.options import engine_options
+from doppler_plugins.cli.output import emit, json_option
+
+
+@click.command()
+@json_option
+@engine_options
+@click.pass_context
+def doctor(ctx: click.Context, settings: EngineSettings, as_json: bool) -> None:
+    """Check this machine and this installation; exit with 1 if anything needs a remedy."""
+    from doppler_plugins.cli.checks import run_checks
+
+    checks = run_checks(settings)
+    lines = []
+    for check in checks:
+        lines.append(f"{check.status:8}{check.name}: {check.detail}")
+        if check.remedy:
+            lines.append(f"{'':8}remedy: {check.remedy}")
+    emit([asdict(check) for check in checks], as_json, lines)
+    if any(check.status == "problem" for check in checks):
+        ctx.exit(1)

@@ -1,0 +1,65 @@
+"""How commands talk: JSON or text on stdout, progress on stderr and only on a terminal."""
+
+import json
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+
+from doppler_core.settings import Progress
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+
+
+def emit(value: Any, as_json: bool, lines: Iterable[str]) -> None:
+    """Print `value` as JSON, or `lines`."""
+    if as_json:
+        click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+        return
+    for line in lines:
+        click.echo(line)
+
+
+def table(rows: Iterable[Sequence[str]]) -> list[str]:
+    """Rows as aligned columns; the last column is as wide as it wants."""
+    rows = [list(row) for row in rows]
+    if not rows:
+        return []
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
+    ]
+
+
+def size(count: int) -> str:
+    """Bytes for people: 302.1 MB."""
+    return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
+
+
+def terminal_progress() -> Progress | None:
+    """A progress line on stderr, or None where stderr is not a terminal."""
+    return _ProgressLine() if sys.stderr.isatty() else None
+
+
+class _ProgressLine:
+    """Rewrites one line, ten times a second at most, and leaves the last state of each task standing."""
+
+    _SECONDS = 0.1
+
+    def __init__(self) -> None:
+        self._task = ""
+        self._shown = 0.0
+
+    def __call__(self, task: str, done: int, total: int) -> None:
+        """Show `done` of `total` of a task."""
+        now = time.monotonic()
+        if task == self._task and done < total and now - self._shown < self._SECONDS:
+            return
+        if self._task and task != self._task:
+            click.echo(err=True)
+        finished = done >= total
+        self._task, self._shown = "" if finished else task, now
+        share = f"{100 * done // total:3d} %" if total > 0 else ""
+        click.echo(f"\r\033[K{task} {share}", err=True, nl=finished)

@@ -1,0 +1,45 @@
+"""`plan`: prints what runs, op by op, and what of the manifest did not become an op."""
+
+import click
+
+from doppler_core.errors import InputError
+from doppler_core.settings import EngineSettings
+from doppler_plugins.cli.options import engine_options
+from doppler_plugins.cli.output import emit, json_option, terminal_progress
+
+
+@click.command()
+@click.argument("model")
+@click.option("--phase", help="One phase instead of all, such as encode.")
+@click.option(
+    "--cost", is_flag=True, help="Bytes and FLOPs of each op and phase, memory, and the least possible."
+)
+@click.option(
+    "--rows", type=click.IntRange(min=1), default=512, show_default=True, help="Rows of the costed step."
+)
+@click.option("--sequences", type=click.IntRange(min=1), default=4, show_default=True, help="Its sequences.")
+@json_option
+@engine_options
+def plan(
+    settings: EngineSettings,
+    model: str,
+    phase: str | None,
+    cost: bool,
+    rows: int,
+    sequences: int,
+    as_json: bool,
+) -> None:
+    """Print the plan of MODEL: layer, role, kernel, digest, shapes, types, and where each op comes from.
+
+    With a GPU adapter (--device wgpu) or --kernel-profile, the kernels are those of the kernel profile.
+    """
+    from doppler_core.plan.show import plan_json, plan_lines
+    from doppler_plugins.opening import plan_of
+
+    found = plan_of(model, settings, terminal_progress())
+    if phase is not None and phase not in found.phases:
+        raise InputError(f"--phase {phase}: the plan of {found.model} has {', '.join(found.phases)}")
+    if as_json:
+        emit(plan_json(found, phase, cost=cost, rows=rows, sequences=sequences), True, [])
+    else:
+        emit(None, False, plan_lines(found, phase, cost=cost, rows=rows, sequences=sequences))

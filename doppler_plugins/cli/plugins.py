@@ -1,0 +1,44 @@
+"""`plugins`: what is installed, whether it counts, and why not."""
+
+from dataclasses import asdict
+
+import click
+
+from doppler_plugins.cli.output import emit, json_option, table
+from doppler_plugins.records import PluginRecord, Policy
+
+
+@click.command("plugins")
+@click.option(
+    "--check", is_flag=True, help="Import everything that is declared; exit with 1 if anything is wrong."
+)
+@json_option
+@click.pass_context
+def plugins_command(ctx: click.Context, check: bool, as_json: bool) -> None:
+    """List plugins with their status, and the reason where one does not count."""
+    from doppler_plugins.registry import build_registry
+
+    # Listed, never raised: with DOPPLER_PLUGINS_STRICT this command must still say what is wrong.
+    policy = Policy.from_environment()
+    registry = build_registry(policy=Policy(policy.allow, policy.block))
+    records = registry.check() if check else registry.records
+    emit([asdict(record) for record in records], as_json, _lines(records))
+    if check and any(record.is_problem for record in records):
+        ctx.exit(1)
+
+
+def _lines(records: tuple[PluginRecord, ...]) -> list[str]:
+    head = ("NAME", "STATUS", "FROM", "PROVIDES")
+    rows = [
+        (
+            record.name,
+            record.status,
+            "built in" if record.builtin else f"{record.distribution} {record.version}",
+            ", ".join(record.provides) or "-",
+        )
+        for record in records
+    ]
+    notes = [
+        f"{record.name}: {note}" for record in records for note in (record.reason, *record.warnings) if note
+    ]
+    return [*table([head, *rows]), *([""] if notes else []), *notes]

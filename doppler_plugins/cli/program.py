@@ -1,0 +1,80 @@
+"""Puts the commands together, and turns errors into one message and an exit code.
+
+Exit codes: 0 done, 1 a check found a problem, 2 an error with a message, 130 interrupted.
+"""
+
+import logging
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from doppler_core.errors import DopplerError
+from doppler_plugins.cli.bench import bench
+from doppler_plugins.cli.convert import convert
+from doppler_plugins.cli.demo import demo
+from doppler_plugins.cli.doctor import doctor
+from doppler_plugins.cli.embed import embed
+from doppler_plugins.cli.extensions import CommandGroup
+from doppler_plugins.cli.models import models
+from doppler_plugins.cli.pin import pin
+from doppler_plugins.cli.plan import plan
+from doppler_plugins.cli.plugins import plugins_command
+from doppler_plugins.cli.verify import verify
+from doppler_plugins.discovery import own_version
+
+PROGRAM = "doppler-plugins"
+LEVELS = ("debug", "info", "warning", "error")
+
+logger = logging.getLogger("doppler_plugins")
+
+
+@click.group(cls=CommandGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--log-level", type=click.Choice(LEVELS), default="warning", help="How much to say on stderr.")
+@click.option("--debug", is_flag=True, help="Log everything, and show the traceback of an error.")
+@click.version_option(own_version(), prog_name=PROGRAM)
+def cli(log_level: str, debug: bool) -> None:
+    """Gemma models on any GPU through WebGPU: convert, inspect, embed, measure."""
+    logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr, force=True)
+    level = logging.DEBUG if debug else getattr(logging, log_level.upper())
+    for name in ("doppler_core", "doppler_plugins"):
+        logging.getLogger(name).setLevel(level)
+
+
+for command in (embed, convert, plan, pin, verify, models, plugins_command, doctor, bench, demo):
+    cli.add_command(command)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command line (None = the process's own) and exit."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line and give its exit code."""
+    try:
+        code = cli.main(
+            args=None if arguments is None else list(arguments), prog_name=PROGRAM, standalone_mode=False
+        )
+        sys.stdout.flush()
+    except click.Abort:
+        click.echo("interrupted", err=True)
+        return 130
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except BrokenPipeError:
+        return _stop_writing()
+    except (DopplerError, OSError) as error:
+        if logger.isEnabledFor(logging.DEBUG):
+            logger.debug("%s", type(error).__name__, exc_info=True)
+        click.echo(f"{PROGRAM}: {error}", err=True)
+        return 2
+    return code if isinstance(code, int) else 0
+
+
+def _stop_writing() -> int:
+    """Whoever read the output has closed it, as `head` does: no error of ours, and nothing left to flush at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0

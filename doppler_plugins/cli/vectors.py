@@ -1,0 +1,89 @@
+"""Takes vectors a batch at a time: JSON lines on stdout or in a file, a NumPy file, or a list in memory.
+
+A file appears under its name only when it is whole.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import click
+
+from doppler_plugins.cli.texts import Text
+
+if TYPE_CHECKING:
+    from doppler_core.engine.request import EmbedResult
+
+
+class Writer(Protocol):
+    """Where vectors go. `collected` holds them where nothing was written."""
+
+    collected: list[Any]
+
+    def write(self, texts: list[Text], result: "EmbedResult") -> None:
+        """Take a batch."""
+
+
+@contextmanager
+def vector_writer(out: Path | None, collect: bool) -> Iterator[Writer]:
+    """A writer for a .npy or .jsonl file; without `out`, for stdout, or for memory if `collect`."""
+    if out is None:
+        yield _Collector() if collect else _Lines(click.echo)
+    elif out.suffix == ".jsonl":
+        with _replaced(out) as beside, beside.open("w", encoding="utf-8") as file:
+            yield _Lines(partial(print, file=file))
+    elif out.suffix == ".npy":
+        import numpy as np
+
+        arrays = _Arrays()
+        with _replaced(out) as beside, beside.open("wb") as file:
+            yield arrays
+            np.save(file, np.concatenate(arrays.collected or [np.zeros((0, 0), np.float32)]))
+    else:
+        raise click.BadParameter("expected a name that ends in .npy or .jsonl", param_hint="--out")
+
+
+class _Collector:
+    def __init__(self) -> None:
+        self.collected: list[Any] = []
+
+    def write(self, texts: list[Text], result: "EmbedResult") -> None:
+        self.collected += result.vectors.tolist()
+
+
+class _Arrays(_Collector):
+    def write(self, texts: list[Text], result: "EmbedResult") -> None:
+        self.collected.append(result.vectors)
+
+
+class _Lines(_Collector):
+    def __init__(self, write_line: Callable[[str], object]) -> None:
+        super().__init__()
+        self._write_line = write_line
+
+    def write(self, texts: list[Text], result: "EmbedResult") -> None:
+        cut = set(result.truncated)
+        for number, (text, vector, tokens) in enumerate(
+            zip(texts, result.vectors, result.tokens, strict=True)
+        ):
+            line = {
+                "source": text.source,
+                "tokens": tokens,
+                "truncated": number in cut,
+                "vector": vector.tolist(),
+            }
+            self._write_line(json.dumps(line, ensure_ascii=False))
+
+
+@contextmanager
+def _replaced(out: Path) -> Iterator[Path]:
+    beside = out.with_name(f".{out.name}.{os.getpid()}")
+    try:
+        yield beside
+        os.replace(beside, out)
+    finally:
+        beside.unlink(missing_ok=True)
