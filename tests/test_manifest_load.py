@@ -193,6 +193,9 @@ def test_a_wrongly_typed_value_is_a_manifest_error_that_says_where_and_what_was_
         (("architecture", {"headDim": 65536}), "inference.attention.queryPreAttnScalar: 256 is the square root of headDim"),
         (("architecture", {"hiddenSize": 64}), "projections[0].inputSize: expected 64, as architecture.hiddenSize gives, found 768"),
         (("text", {"defaultPromptName": "qery", "prompts": {"query": "q: "}}), 'text.defaultPromptName: no prompt "qery" in text.prompts; did you mean "query"?'),
+        (("inference.layerPattern", {"layerTypes": ["full_attention"]}), 'inference.layerPattern.layerTypes: expected null, as the type is "every_n", found ["full_attention"]'),
+        (("inference.layerPattern", {"offset": 6}), "inference.layerPattern.offset: expected less than the period 6, found 6"),
+        (("text", {"dimensions": [512, 256]}), "text.dimensions: expected 768 first, as projections[1].outputSize gives, found 512"),
         (("text", {"dimensions": [128, 256]}), "text.dimensions: expected lengths from the longest to the shortest"),
     ],
 )  # fmt: skip

@@ -1,7 +1,10 @@
 """Null means "as the checkpoint says", is filled from its files and listed; a contradiction shows both sides."""
 
 import copy
+import dataclasses
 import json
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -279,3 +282,20 @@ def test_any_value_in_a_config_resolves_or_is_a_manifest_error(
         assert str(error)  # noqa: PT017
     else:
         assert manifest.architecture.num_layers is not None
+
+
+@pytest.mark.real
+def test_the_published_files_say_what_these_tests_take_them_to_say() -> None:
+    from doppler_core.weights.checkpoint import read_checkpoint
+
+    checkpoint = read_checkpoint(Path(os.environ["DOPPLER_PLUGINS_REAL_MODELS"]) / "embeddinggemma-300m")
+    assert checkpoint.config.items() >= embeddinggemma().items()
+    assert checkpoint.sentence is not None
+    sentence = dataclasses.asdict(checkpoint.sentence)
+    modules = embeddinggemma_modules()
+    assert sentence["prompts"].items() >= modules.pop("prompts").items()
+    assert {key: list(sentence[key]) if key == "dense" else sentence[key] for key in modules} == modules
+    for precision in ("f16", "q8_0", "q4k"):
+        path = manifest_for(GEMMA, precision)
+        assert path is not None
+        standings(resolve(load_manifest(path), checkpoint.config, sentence).manifest, "embedding")

@@ -57,8 +57,15 @@ def _groups(manifest: Manifest) -> Iterator[str]:
 def _layer_pattern(manifest: Manifest) -> Iterator[str]:
     pattern, layers = manifest.inference.layer_pattern, manifest.architecture.num_layers
     where = "inference.layerPattern"
-    if pattern.type != "every_n" and pattern.type is not None and pattern.period is not None:
-        yield f'{where}.period: {pattern.period} belongs to type "every_n", the type is "{pattern.type}"'
+    owners = {
+        "period": ("every_n", pattern.period),
+        "offset": ("every_n", pattern.offset),
+        "globalPattern": ("alternating", pattern.global_pattern),
+        "layerTypes": ("custom", pattern.layer_types),
+    }
+    for name, (owner, value) in owners.items():
+        if pattern.type not in (None, owner) and value is not None:
+            yield f'{where}.{name}: expected null, as the type is "{pattern.type}", found {found(value)}'
     if pattern.period is not None and pattern.offset is not None and pattern.offset >= pattern.period:
         yield f"{where}.offset: expected less than the period {pattern.period}, found {pattern.offset}"
     if pattern.layer_types is not None and layers is not None and len(pattern.layer_types) != layers:
