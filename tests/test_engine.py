@@ -1,0 +1,249 @@
+"""Engines: order, cancellation, closing, threads, forks, errors of one request and errors of the device."""
+
+import asyncio
+import gc
+import os
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from doppler_core.engine import memory
+from doppler_core.engine.engine import Engine
+from doppler_core.engine.request import Capabilities, EmbedRequest
+from doppler_core.errors import CancelledError, DeviceLostError, EngineClosedError, InputError, LimitError
+from doppler_core.plan.op import Plan
+
+
+class ScriptedJob:
+    """A job of so many steps; a negative number fails while it is prepared."""
+
+    def __init__(self, steps: int) -> None:
+        self.left = steps
+
+    def done(self) -> bool:
+        return self.left == 0
+
+    def result(self) -> str:
+        return "done"
+
+
+class ScriptedDriver:
+    """Steps every job by one, as long as `gate` is open; records who stepped together."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.gate.set()
+        self.steps: list[int] = []
+        self.fail = False
+        self.threads: set[int] = set()
+
+    def prepare(self, request: EmbedRequest) -> ScriptedJob:
+        self.threads.add(threading.get_ident())
+        steps = int(request.texts[0])
+        if steps < 0:
+            raise InputError("negative")
+        return ScriptedJob(steps)
+
+    def step(self, jobs: Sequence[ScriptedJob]) -> None:
+        self.threads.add(threading.get_ident())
+        self.gate.wait(5)
+        if self.fail:
+            raise DeviceLostError("gone")
+        self.steps.append(len(jobs))
+        for job in jobs:
+            job.left -= 1
+
+    def warmup(self) -> None:
+        self.steps.append(0)
+
+    def count_tokens(self, text: str, prompt_name: str | None = None) -> int:
+        return len(text)
+
+
+class Opened:
+    """An engine on a scripted driver, and whether its device was released."""
+
+    def __init__(self) -> None:
+        self.driver = ScriptedDriver()
+        self.released = threading.Event()
+        self.engine = Engine(
+            model_id="scripted",
+            identity="0",
+            capabilities=Capabilities(embeds=True),
+            plan=Plan("scripted", {}, {}),
+            driver=self.driver,
+            device="none",
+            memory_bytes=0,
+            closing=self.released.set,
+        )
+
+
+@pytest.fixture
+def opened() -> Any:
+    made = Opened()
+    yield made
+    made.driver.gate.set()
+    made.engine.close()
+
+
+def ask(steps: int) -> EmbedRequest:
+    return EmbedRequest((str(steps),))
+
+
+def test_one_thread_does_all_the_work_and_it_is_not_the_callers(opened: Opened) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(lambda _: opened.engine.submit(ask(3)).result(5), range(32))) == {"done"}
+    assert len(opened.driver.threads) == 1
+    assert threading.get_ident() not in opened.driver.threads
+
+
+def test_requests_join_between_steps(opened: Opened) -> None:
+    opened.driver.gate.clear()
+    first = opened.engine.submit(ask(3))
+    time.sleep(0.05)
+    second = opened.engine.submit(ask(1))
+    opened.driver.gate.set()
+    assert (first.result(5), second.result(5)) == ("done", "done")
+    assert opened.driver.steps == [1, 2, 1]
+
+
+def test_a_wrong_request_hurts_no_other(opened: Opened) -> None:
+    wrong, right = opened.engine.submit(ask(-1)), opened.engine.submit(ask(2))
+    with pytest.raises(InputError, match="negative"):
+        wrong.result(5)
+    assert right.result(5) == "done"
+
+
+def test_a_lost_device_fails_all_under_way_and_the_next_request_is_still_answered(opened: Opened) -> None:
+    opened.driver.fail = True
+    handles = [opened.engine.submit(ask(5)) for _ in range(3)]
+    for handle in handles:
+        with pytest.raises(DeviceLostError):
+            handle.result(5)
+    opened.driver.fail = False
+    assert opened.engine.submit(ask(1)).result(5) == "done"
+
+
+def test_a_cancelled_request_leaves_at_the_next_step(opened: Opened) -> None:
+    opened.driver.gate.clear()
+    endless, other = opened.engine.submit(ask(10**9)), opened.engine.submit(ask(2))
+    assert endless.cancel()
+    opened.driver.gate.set()
+    with pytest.raises(CancelledError):
+        endless.result(5)
+    assert other.result(5) == "done"
+    assert max(opened.driver.steps[1:], default=1) == 1
+
+
+def test_a_finished_request_can_not_be_cancelled(opened: Opened) -> None:
+    handle = opened.engine.submit(ask(1))
+    assert handle.result(5) == "done"
+    assert not handle.cancel()
+    assert handle.done()
+    assert not handle.cancelled()
+
+
+async def test_cancelling_the_awaiting_task_cancels_the_request(opened: Opened) -> None:
+    handle = opened.engine.submit(ask(10**9))
+
+    async def wait() -> object:
+        return await handle
+
+    task = asyncio.create_task(wait())
+    await asyncio.sleep(0.02)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert handle.cancelled()
+
+
+async def test_awaiting_leaves_the_loop_free(opened: Opened) -> None:
+    opened.driver.gate.clear()
+    handle = opened.engine.submit(ask(1))
+    ticks = 0
+    for _ in range(10):
+        await asyncio.sleep(0.005)
+        ticks += 1
+    opened.driver.gate.set()
+    assert await handle == "done"
+    assert ticks == 10
+
+
+def test_close_fails_what_is_under_way_releases_the_device_and_lets_nothing_in(opened: Opened) -> None:
+    opened.driver.gate.clear()
+    handle = opened.engine.submit(ask(10**9))
+    time.sleep(0.02)
+    closing = threading.Thread(target=opened.engine.close)
+    closing.start()
+    opened.driver.gate.set()
+    closing.join(5)
+    assert opened.released.is_set()
+    with pytest.raises(EngineClosedError):
+        handle.result(5)
+    with pytest.raises(EngineClosedError, match="open the model again"):
+        opened.engine.submit(ask(1))
+    opened.engine.close()
+
+
+def test_an_engine_that_is_dropped_releases_its_device() -> None:
+    made = Opened()
+    released = made.released
+    del made
+    gc.collect()
+    assert released.wait(5)
+
+
+def test_a_lease_is_closed_alone(opened: Opened) -> None:
+    given_up: list[bool] = []
+    share = opened.engine.lease(lambda: given_up.append(True))
+    share.close()
+    share.close()
+    assert given_up == [True]
+    with pytest.raises(EngineClosedError):
+        share.submit(ask(1))
+    assert opened.engine.submit(ask(1)).result(5) == "done"
+
+
+def test_a_forked_child_is_told_to_open_its_own(opened: Opened) -> None:
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            opened.engine.submit(ask(1))
+            os.write(write, b"accepted")
+        except EngineClosedError as error:
+            os.write(write, str(error).encode())
+        finally:
+            os._exit(0)
+    os.close(write)
+    os.waitpid(child, 0)
+    assert b"open the model in the child" in os.read(read, 1000)
+    os.close(read)
+
+
+def test_a_model_that_does_not_embed_says_so(opened: Opened) -> None:
+    opened.engine.capabilities = Capabilities(embeds=False)
+    with pytest.raises(InputError, match="does not embed"):
+        opened.engine.submit(ask(1))
+
+
+def test_warmup_runs_in_the_worker(opened: Opened) -> None:
+    opened.engine.warmup()
+    assert opened.driver.steps == [0]
+
+
+def test_memory_is_reserved_once_and_given_back() -> None:
+    before = memory.room(1000)
+    key = memory.reserve(600, "a model", 1000)
+    try:
+        assert memory.room(1000) == before - 600  # type: ignore[operator]
+        with pytest.raises(LimitError, match="close other engines"):
+            memory.reserve(600, "another model", 1000)
+    finally:
+        memory.release(key)
+        memory.release(key)
+    assert memory.room(1000) == before
