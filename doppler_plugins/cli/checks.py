@@ -8,7 +8,7 @@ import platform
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from doppler_core.errors import DopplerError
@@ -34,20 +34,12 @@ class Check:
 def run_checks(settings: EngineSettings) -> list[Check]:
     """All checks in a fixed order; one that raises is a problem with that message."""
     found: list[Check] = []
-    for name, check in _CHECKS:
+    for name, remedy, check in _CHECKS:
         try:
             found += check(settings)
-        except DopplerError as error:
-            found.append(Check(name, "problem", str(error), "do what the message says"))
         except Exception as error:  # noqa: BLE001 - a check must never hide the others
-            found.append(
-                Check(
-                    name,
-                    "problem",
-                    f"{type(error).__name__}: {error}",
-                    "report it, with `doppler-plugins doctor --json`",
-                )
-            )
+            kind = "" if isinstance(error, DopplerError) else f"{type(error).__name__}: "
+            found.append(Check(name, "problem", f"{kind}{error}", remedy))
     return found
 
 
@@ -162,7 +154,8 @@ def _bundled_model(settings: EngineSettings) -> list[Check]:
 
     from doppler_plugins.opening import open_engine
 
-    with open_engine(_BUNDLED, settings) as engine:
+    # A precision is for checkpoints; the bundled model is converted.
+    with open_engine(_BUNDLED, replace(settings, precision=None)) as engine:
         result = engine.embed(["A cup of tea cools faster than a full pot."])
         length = float(np.linalg.norm(result.vectors[0]))
         detail = f"{_BUNDLED} on {engine.device}: {result.tokens[0]} tokens, a vector of length {length:.4f}"
@@ -174,12 +167,13 @@ def _bundled_model(settings: EngineSettings) -> list[Check]:
     return [Check("bundled model", "ok", detail)]
 
 
-_CHECKS: tuple[tuple[str, Callable[[EngineSettings], list[Check]]], ...] = (
-    ("python", _python),
-    ("gpu library", _gpu_library),
-    ("gpu adapters", _adapters),
-    ("numpy", _numpy),
-    ("cache folder", _cache),
-    ("plugins", _plugins),
-    ("bundled model", _bundled_model),
+_REPORT = "report it, with the output of `doppler-plugins doctor --json`"
+_CHECKS: tuple[tuple[str, str, Callable[[EngineSettings], list[Check]]], ...] = (
+    ("python", _REPORT, _python),
+    ("gpu library", _REPORT, _gpu_library),
+    ("gpu adapters", "update the GPU driver, or use device='numpy'", _adapters),
+    ("numpy", "reinstall it: pip install --force-reinstall numpy", _numpy),
+    ("cache folder", _REPORT, _cache),
+    ("plugins", _REPORT, _plugins),
+    ("bundled model", "try --device numpy; if that fails too, reinstall doppler-plugins", _bundled_model),
 )

@@ -1,5 +1,6 @@
 """`convert`: a checkpoint becomes an artifact, in a folder of the user's choice or in the cache."""
 
+import json
 from dataclasses import asdict
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def convert(settings: EngineSettings, checkpoint: str, out: Path | None, force: 
     found = resolve_checkpoint(folder, settings)
     done = convert_checkpoint(found, settings, out, replace=force, progress=terminal_progress())
     stored = sum(shard.bytes for shard in done.info.shards)
-    lines = [f"{one.path} = {one.value} ({one.source})" for one in found.resolutions]
+    lines = [f"{one.path} = {json.dumps(one.value)} ({one.source})" for one in found.resolutions]
     lines += [f"not converted: {name}" for name in done.skipped]
     lines.append(f"{done.path}: {size(stored)}, {len(done.info.tensors)} tensors, manifest {found.origin}")
     value = {

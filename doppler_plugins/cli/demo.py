@@ -5,7 +5,7 @@ Three ways to the same engine: directly, through LangChain, through LlamaIndex (
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import click
 
@@ -59,6 +59,7 @@ class Answer:
 @engine_options
 def demo(settings: EngineSettings, as_json: bool) -> None:
     """Embed a few documents with the bundled model and find them by questions, directly and through the frameworks."""
+    settings = replace(settings, precision=None)  # a precision is for checkpoints; this model is converted
     ways: dict[str, list[Answer] | str] = {}
     seconds: dict[str, float] = {}
     for name, needs, way in _WAYS:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from doppler_core.errors import TextTooLongError
 from doppler_core.settings import EngineSettings
 from doppler_plugins.cli.options import engine_options
 from doppler_plugins.cli.output import emit, json_option, terminal_progress
@@ -79,7 +80,11 @@ def embed(
     with vector_writer(out, collect=as_json) as writer, open_engine(model, settings, progress) as engine:
         for batch in _batches(items):
             request = embed_request(options, kind, [item.text for item in batch], None, engine.capabilities)
-            result = engine.submit(request).result()
+            try:
+                result = engine.submit(request).result()
+            except TextTooLongError as error:
+                counted = f"text 0 is {batch[0].source}; --truncate cuts long texts"
+                raise TextTooLongError(f"{error} ({counted})") from error
             writer.write(batch, result)
             total = total.plus(batch, result)
             if progress:

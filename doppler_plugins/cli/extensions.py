@@ -3,15 +3,28 @@
 So that a slow or broken plugin costs the built-in commands nothing.
 """
 
+from typing import Any
+
 import click
 
 from doppler_plugins.registry import plugins
+
+
+class OutputClosedError(Exception):
+    """Whoever read the output has closed it, as `head` does."""
 
 
 class CommandGroup(click.Group):
     """Built-in commands, then those of plugins. A plugin can't replace a command."""
 
     _extended = False
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command line; a closed output gets an error of its own, which click would turn into exit code 1."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise OutputClosedError from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All names, for the help."""

@@ -1,6 +1,6 @@
 """Puts the commands together, and turns errors into one message and an exit code.
 
-Exit codes: 0 done, 1 a check found a problem, 2 an error with a message, 130 interrupted.
+Exit codes: 0 done, 1 a check found a problem, 2 an error with a message, 130 interrupted, 141 output closed.
 """
 
 import logging
@@ -16,7 +16,7 @@ from doppler_plugins.cli.convert import convert
 from doppler_plugins.cli.demo import demo
 from doppler_plugins.cli.doctor import doctor
 from doppler_plugins.cli.embed import embed
-from doppler_plugins.cli.extensions import CommandGroup
+from doppler_plugins.cli.extensions import CommandGroup, OutputClosedError
 from doppler_plugins.cli.models import models
 from doppler_plugins.cli.pin import pin
 from doppler_plugins.cli.plan import plan
@@ -64,7 +64,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except BrokenPipeError:
+    except (OutputClosedError, BrokenPipeError):
         return _stop_writing()
     except (DopplerError, OSError) as error:
         if logger.isEnabledFor(logging.DEBUG):
@@ -75,6 +75,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _stop_writing() -> int:
-    """Whoever read the output has closed it, as `head` does: no error of ours, and nothing left to flush at exit."""
+    """Nobody reads the output any more: leave nothing to flush at exit, and give the code that shells know for it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
+    return 141
