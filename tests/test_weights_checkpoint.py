@@ -1,11 +1,14 @@
 """Checkpoint folders: the sentence-transformers layout is read whole, or refused with the file and the reason."""
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from doppler_core.errors import FileFormatError, ModelNotFoundError
 from doppler_core.weights.checkpoint import read_checkpoint
@@ -196,6 +199,33 @@ def test_bad_json_names_its_file(folder: Path, file: str, text: str) -> None:
     with pytest.raises(FileFormatError) as caught:
         read_checkpoint(folder)
     assert str(folder / file) in str(caught.value)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 200) | st.floats(allow_nan=False) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_odd_json_anywhere_raises_nothing_but_a_format_error(folder: Path, data: st.DataObject) -> None:
+    file = data.draw(
+        st.sampled_from(sorted(str(path.relative_to(folder)) for path in folder.rglob("*.json")))
+    )
+    before = (folder / file).read_text()
+    value = json.loads(before)
+    for holder in value if isinstance(value, list) else [value]:
+        if data.draw(st.booleans()):
+            holder[data.draw(st.sampled_from(sorted(holder)))] = data.draw(json_values)
+    write_json(folder / file, value if data.draw(st.integers(0, 4)) else data.draw(json_values))
+    try:
+        assert read_checkpoint(folder).tensors
+    except (FileFormatError, ModelNotFoundError):
+        pass
+    finally:
+        (folder / file).write_text(before)
 
 
 def test_a_folder_that_is_no_checkpoint_is_not_found(tmp_path: Path) -> None:

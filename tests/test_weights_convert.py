@@ -196,6 +196,14 @@ def test_an_artifact_is_kept_or_replaced_only_when_told(checkpoint: Checkpoint, 
     assert not left_over(tmp_path)
 
 
+def test_an_artifact_that_is_kept_needs_no_lock(
+    checkpoint: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    convert(checkpoint, MANIFEST, tmp_path / "out")
+    monkeypatch.setattr(os, "mkdir", lambda *_: pytest.fail("wrote beside the artifact"))
+    assert convert(checkpoint, MANIFEST, tmp_path / "out", existing="keep").kept
+
+
 def test_a_failed_replacement_leaves_the_old_artifact(
     checkpoint: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,6 +39,7 @@ Existing = Literal["error", "keep", "replace"]
 
 # Values of one task: 4 MiB as float32, so all tasks in flight stay within tens of megabytes.
 _TASK_VALUES = 1 << 20
+_COPY_BYTES = 4 << 20
 _WORKERS = min(8, os.cpu_count() or 1)
 # artifact.json has about 250 bytes per tensor; file systems round up.
 _TABLE_BYTES = 1 << 20
@@ -78,6 +79,9 @@ def convert(
     out = Path(out)
     report = progress or (lambda stage, done, total: None)
     skipped = tuple(checkpoint.tensors.unreadable)
+    if existing == "keep" and (out / ARTIFACT_FILE).is_file():
+        # It appeared whole, so no lock is needed, and none could be had in a cache that is read-only.
+        return Conversion(out, read_info(out), True, skipped)
     if "tokenizer.json" not in checkpoint.tokenizer_files:
         raise FileFormatError(
             f"{checkpoint.path}: tokenizer.json is missing; download the publisher's folder whole"
@@ -175,9 +179,13 @@ def _encoded(tensor: Tensor, dtype: StorageType, pool: ThreadPoolExecutor) -> It
 
 
 def _copied(name: str, source: Path, folder: Path) -> FileInfo:
-    data = source.read_bytes()
-    (folder / name).write_bytes(data)
-    return FileInfo(name, len(data), hashlib.sha256(data).hexdigest())
+    digest, size = hashlib.sha256(), 0
+    with source.open("rb") as read, (folder / name).open("wb") as write:
+        while chunk := read.read(_COPY_BYTES):
+            write.write(chunk)
+            digest.update(chunk)
+            size += len(chunk)
+    return FileInfo(name, size, digest.hexdigest())
 
 
 def _version() -> str:

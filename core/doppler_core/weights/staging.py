@@ -67,10 +67,12 @@ def _locked(place: Path, out: Path, waiting: Callable[[], None]) -> Iterator[Non
 
 def _try_lock(place: Path) -> int | None:
     """The open handle of the lock, which a dying process gives up, or None while somebody else holds it."""
-    place.mkdir(exist_ok=True)
     try:
+        place.mkdir(exist_ok=True)
         handle = os.open(place / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-    except FileNotFoundError:  # its holder finished and removed the folder in between
+    except (FileExistsError, FileNotFoundError):  # its holder removes the folder just now
+        if place.is_file():
+            raise
         return None
     if _lock(handle):
         with contextlib.suppress(FileNotFoundError):
