@@ -1,5 +1,8 @@
 // Shared by the attention kernels: their parameters, which keys a row sees, the soft cap. Positions are in tokens.
 
+// Whether softcap is above 0. A constant, since some drivers compute both sides of a branch.
+override HAS_SOFTCAP: bool = false;
+
 struct Params {
     heads: u32,
     kv_heads: u32,
@@ -28,7 +31,7 @@ fn may_be_visible(first: u32, last: u32, key: u32) -> bool {
 }
 
 fn capped(score: f32) -> f32 {
-    if (params.softcap > 0.0) {
+    if (HAS_SOFTCAP) {
         return params.softcap * tanh(score / params.softcap);
     }
     return score;

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from doppler_core.device.arena import Arena, lay_out
-from doppler_core.errors import LimitError
+from doppler_core.errors import LimitError, PlanError
 from doppler_core.plan.kernels import signature
 from doppler_core.plan.op import Op, Plan, Weight
-from doppler_core.plan.signature import bind_operands, kernel_params
+from doppler_core.plan.signature import bind_operands, fits, kernel_params
 from doppler_core.weights.tensor import row_bytes
 
 
@@ -66,6 +66,11 @@ def _check_op(op: Op, ability: Ability, max_rows: int, max_slots: int) -> None:
         raise LimitError(
             f"{where} needs subgroups of {row.subgroup_size}, the GPU adapter's have {ability.subgroup_size}: "
             "choose another kernel profile"
+        )
+    if not fits(row, op):
+        wanted = ", ".join(f"{name} a multiple of {number}" for name, number in row.multiples.items())
+        raise PlanError(
+            f"{where} needs {wanted}, the op has {dict(op.params)}: choose another kernel profile"
         )
     missing = sorted(set(row.features) - ability.features)
     if missing:

@@ -5,6 +5,7 @@ Bounds of loops are rounded up; they are compared with the loop cap that is prob
 
 import difflib
 from collections.abc import Mapping
+from dataclasses import replace
 
 from doppler_core.errors import PlanError
 from doppler_core.plan.op import Kernel
@@ -121,34 +122,64 @@ def _matmul(file: str, dtype: StorageType) -> Signature:
     )
 
 
-_ATTENTION_OPERANDS = (
-    _ROWS,
-    _SLOTS,
-    Operand("q", "input", ("f32",)),
-    Operand("k", "input", ("f32",)),
-    Operand("v", "input", ("f32",)),
-    _OUTPUT,
-)
+def _broadcast_matmul(file: str, dtype: StorageType, element: str) -> Signature:
+    """Tiles of 32 rows x 32 columns, 32 deep; up to 16 rows go by eights."""
+    plain = _matmul(file, dtype)
+    return replace(
+        plain,
+        operands=(
+            replace(_INPUT, element="vec4<f32>"),
+            Operand("weight", "weight", (dtype,), element),
+            _OUTPUT,
+        ),
+        workgroup_size=8,
+        groups=lambda rows, sequences, params: _tiles(rows, 32) * _tiles(_number(params, "row_count"), 32),
+        iterations=lambda params, longest: 3 * (_tiles(_number(params, "inner"), 32) + 1),
+        features=("subgroup",),
+        subgroup_size=8,
+        multiples={"inner": 32},
+    )
 
-_ATTENTION = Signature(
-    file="attention_small.wgsl",
-    entry="main",
-    meaning="attention",
-    operands=_ATTENTION_OPERANDS,
-    params={
-        "heads": "u32",
-        "kv_heads": "u32",
-        "head_dim": "u32",
-        "scale": "f32",
-        "window": "u32",
-        "causal": "u32",
-        "softcap": "f32",
-    },
-    workgroup_size=128,
-    groups=lambda rows, sequences, params: _tiles(rows, 16) * _number(params, "heads"),
-    # 16 rows see keys of at most two long sequences and of short ones among themselves; a tile of 8 keys takes 41
-    # turns, with those that load it by components.
-    iterations=lambda params, longest: 73 * _tiles(2 * longest + 16, 8) + 64,
+
+def _attention(file: str, element: str) -> Signature:
+    """16 rows see keys of at most two long sequences, and of short ones among themselves; a tile of 8 keys takes 41
+    turns, and up to 32 more where it is loaded value by value."""
+    q, k, v = (Operand(name, "input", ("f32",), element) for name in "qkv")
+    return Signature(
+        file=file,
+        entry="main",
+        meaning="attention",
+        operands=(_ROWS, _SLOTS, q, k, v, replace(_OUTPUT, element=element)),
+        params={
+            "heads": "u32",
+            "kv_heads": "u32",
+            "head_dim": "u32",
+            "scale": "f32",
+            "window": "u32",
+            "causal": "u32",
+            "softcap": "f32",
+        },
+        workgroup_size=128,
+        groups=lambda rows, sequences, params: _tiles(rows, 16) * _number(params, "heads"),
+        iterations=lambda params, longest: 73 * _tiles(2 * longest + 16, 8) + 64,
+        overrides={"HAS_SOFTCAP": False},
+        flags={"HAS_SOFTCAP": lambda params: bool(params["softcap"])},
+    )
+
+
+_ATTENTION_BROADCAST = replace(
+    _attention("attention_broadcast.wgsl", "vec4<f32>"),
+    workgroup_size=8,
+    groups=lambda rows, sequences, params: _tiles(rows, 32) * _number(params, "heads"),
+    # For each block of 96 keys: three tiles of scores, 32 rows of softmax, the output in parts of 32 values.
+    iterations=lambda params, longest: (
+        _tiles(2 * longest + 32, 96) * (36 + 7 * _tiles(_number(params, "head_dim"), 32))
+        + _tiles(2 * longest + 32, 8)
+        + 64
+    ),
+    features=("subgroup",),
+    subgroup_size=8,
+    multiples={"head_dim": 32},
 )
 
 _SIGNATURES = (
@@ -171,7 +202,12 @@ _SIGNATURES = (
     _matmul("matmul_f32.wgsl", "f32"),
     _matmul("fused_matmul_q4_batched_multicol_shared.wgsl", "q4_k"),
     _matmul("matmul_q8_0.wgsl", "q8_0"),
-    _ATTENTION,
+    _attention("attention_small.wgsl", "f32"),
+    _broadcast_matmul("matmul_f16w_f32a_broadcast.wgsl", "f16", "vec4<u32>"),
+    _broadcast_matmul("matmul_f32_broadcast.wgsl", "f32", "vec4<f32>"),
+    _broadcast_matmul("matmul_q4_k_broadcast.wgsl", "q4_k", "vec4<u32>"),
+    _broadcast_matmul("matmul_q8_0_broadcast.wgsl", "q8_0", "u32"),
+    _ATTENTION_BROADCAST,
 )
 
 SIGNATURES: Mapping[tuple[str, str], Signature] = {(row.file, row.entry): row for row in _SIGNATURES}

@@ -49,6 +49,7 @@ class Signature:
     pooling); gather has no input and takes T. iterations(params, longest): an upper bound on the turns that all loops
     of one invocation take together, `longest` being the most keys a sequence has in a step.
     sections: the weight may be bound in sections of whole rows, one dispatch each.
+    multiples: params that have to be multiples of a number. flags: overrides that follow from the op's params.
     """
 
     file: str
@@ -63,6 +64,8 @@ class Signature:
     features: tuple[str, ...] = ()
     subgroup_size: int | None = None
     sections: bool = False
+    multiples: Mapping[str, int] = field(default_factory=dict)
+    flags: Mapping[str, Callable[[Params], Scalar]] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"{self.file}#{self.entry}"
@@ -76,6 +79,11 @@ def split_grid(groups: int) -> tuple[int, int, int]:
     """(x, y, 1) with x * y >= groups and no axis above 65,535; kernels drop the surplus."""
     y = max(1, -(-groups // MAX_GRID))
     return -(-groups // y), y, 1
+
+
+def fits(signature: Signature, op: Op) -> bool:
+    """Whether the op's sizes are ones the kernel takes; a profile substitutes only kernels that fit."""
+    return all(int(op.params[name]) % number == 0 for name, number in signature.multiples.items())
 
 
 def bind_operands(signature: Signature, op: Op) -> list[Bound | None]:
@@ -118,11 +126,11 @@ def _accept(signature: Signature, operand: Operand, bound: Bound, op: Op) -> Bou
 
 
 def override_values(signature: Signature, op: Op) -> dict[str, Scalar]:
-    """The kernel's override constants for this op: the defaults, those that follow from its operands, the kernel's own.
+    """The kernel's override constants for this op: the defaults, those that follow from the op, the kernel's own.
 
     PlanError when the manifest sets an unknown constant, or one against what the op's operands say.
     """
-    derived: dict[str, Scalar] = {}
+    derived: dict[str, Scalar] = {name: flag(op.params) for name, flag in signature.flags.items()}
     for operand, bound in zip(signature.operands, bind_operands(signature, op), strict=True):
         if operand.present is not None:
             derived[operand.present] = bound is not None
@@ -134,7 +142,7 @@ def override_values(signature: Signature, op: Op) -> dict[str, Scalar]:
             raise PlanError(f"{op.label}: {signature} has no override constant {name!r}; it has {known}")
         if derived.get(name, value) != value:
             raise PlanError(
-                f"{op.label}: {signature} is given {name}={value!r}, and the op's operands make it {derived[name]!r}"
+                f"{op.label}: {signature} is given {name}={value!r}, and the op makes it {derived[name]!r}"
             )
     return {**signature.overrides, **derived, **op.kernel.constants}
 
