@@ -12,8 +12,10 @@ from typing import Any
 
 from doppler_core.errors import ManifestError
 from doppler_core.manifest.digest import kernel_digest
+from doppler_core.plan.kernels import signature
 from doppler_core.plan.op import Kernel, Op, Plan, Scalar
 from doppler_core.plan.reading import weight_for
+from doppler_core.plan.signature import fits
 from doppler_core.settings import data_dir
 
 ORDER = (
@@ -33,7 +35,10 @@ class AdapterFacts:
 
 @dataclass(frozen=True)
 class Substitution:
-    """One kernel in place of another, for weights stored in one of `stored` (empty: any, or none)."""
+    """One kernel in place of another, for weights stored in one of `stored` (empty: any, or none).
+
+    It is left out where the op's sizes are not ones the replacement takes.
+    """
 
     kernel: str
     entry: str
@@ -94,6 +99,8 @@ def _substitute(op: Op, profile: Profile) -> Op:
             continue
         digest = kernel_digest(rule.replacement, rule.replacement_entry)
         kernel = Kernel(rule.replacement, rule.replacement_entry, digest, dict(rule.constants))
+        if not fits(signature(kernel), op):
+            continue
         note = f"for {op.kernel}: {rule.reason}"
         return dataclasses.replace(
             op,
