@@ -42,8 +42,7 @@ def locate(model: str, settings: EngineSettings) -> Path:
         return hub.download(model, settings.revision, settings.offline)
     if found := bundled_models().get(canonical(model)):
         return found
-    path = Path(model).expanduser()
-    if path.exists():
+    if path := _existing(model):
         return _checked(path)
     if found := cached_models(settings).get(model):
         return found
@@ -56,6 +55,15 @@ def _artifacts(folder: Path) -> dict[str, Path]:
     if not folder.is_dir():
         return {}
     return {canonical(path.name): path for path in sorted(folder.iterdir()) if is_artifact(path)}
+
+
+def _existing(model: str) -> Path | None:
+    """The path that a model's name is, if there is one; a name may be anything, also what no path can be."""
+    try:
+        path = Path(model).expanduser()
+        return path if model and path.exists() else None
+    except (OSError, RuntimeError, ValueError):
+        return None
 
 
 def _checked(path: Path) -> Path:

@@ -1,0 +1,122 @@
+"""The command as a process: what a shell sees of errors, interruptions and closed pipes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+COMMAND = [sys.executable, "-c", "from doppler_plugins.cli import main; main()"]
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """The process's variables, with NumPy and a cache of its own."""
+    own = {"DOPPLER_PLUGINS_CACHE_DIR": str(tmp_path / "cache"), "DOPPLER_PLUGINS_DEVICE": "numpy"}
+    return {**os.environ, **own}
+
+
+def run(
+    environment: dict[str, str], *arguments: object, stdin: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)],
+        input=stdin,
+        env=environment,
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_an_error_is_one_message_on_stderr_and_exit_code_two(environment: dict[str, str]) -> None:
+    done = run(environment, "embed", "no-such-model", "text")
+    assert done.returncode == 2
+    assert done.stdout == b""
+    assert done.stderr.decode().startswith("doppler-plugins: model 'no-such-model'")
+    assert b"Traceback" not in done.stderr
+
+
+def test_debug_shows_where_an_error_came_from(environment: dict[str, str]) -> None:
+    done = run(environment, "--debug", "embed", "no-such-model", "text")
+    assert done.returncode == 2
+    assert b"Traceback" in done.stderr
+    assert b"Traceback" in run(environment, "--log-level", "debug", "embed", "no-such-model", "text").stderr
+
+
+def test_a_wrong_variable_is_an_error_too(environment: dict[str, str]) -> None:
+    done = run({**environment, "DOPPLER_PLUGINS_DEVICE": "abacus"}, "embed", "demo-embedding", "text")
+    assert done.returncode == 2
+    assert b"device='abacus'" in done.stderr
+
+
+def test_what_is_logged_goes_to_stderr_and_the_result_alone_to_stdout(
+    environment: dict[str, str], tiny_artifact: Path
+) -> None:
+    done = run(environment, "--debug", "embed", tiny_artifact, "text")
+    assert done.returncode == 0
+    assert len(done.stdout.splitlines()) == 1
+    assert json.loads(done.stdout)["source"] == "argument 1"
+
+
+def test_a_closed_pipe_ends_the_command_quietly(environment: dict[str, str], tiny_artifact: Path) -> None:
+    with subprocess.Popen(
+        [*COMMAND, "embed", str(tiny_artifact)],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin and process.stdout and process.stderr  # noqa: PT018
+        # Two batches of lines, more than a pipe holds: the second write meets the closed end.
+        process.stdin.write(b"text\n" * 512)
+        process.stdin.close()
+        process.stdout.readline()
+        process.stdout.close()
+        errors = process.stderr.read()
+        assert process.wait(timeout=60) == 141
+    assert b"Traceback" not in errors
+    assert b"BrokenPipe" not in errors
+
+
+def test_ctrl_c_ends_the_command_with_130(environment: dict[str, str], tiny_artifact: Path) -> None:
+    with subprocess.Popen(
+        [*COMMAND, "embed", str(tiny_artifact)],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdin and process.stdout and process.stderr  # noqa: PT018
+        # A whole batch comes back, so that the command is certainly waiting for more lines.
+        process.stdin.write(b"text\n" * 256)
+        process.stdin.flush()
+        process.stdout.readline()
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"interrupted" in errors
+    assert b"Traceback" not in errors
+
+
+def test_a_file_that_can_not_be_written_is_an_error_that_names_it(
+    environment: dict[str, str], tiny_artifact: Path
+) -> None:
+    done = run(environment, "embed", tiny_artifact, "text", "--out", "/proc/no/vectors.npy")
+    assert done.returncode == 2
+    assert b"/proc/no" in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
+def test_text_that_is_no_utf8_is_named_with_its_place(
+    environment: dict[str, str], tiny_artifact: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "latin.txt").write_bytes(b"caf\xe9")
+    done = run(environment, "embed", tiny_artifact, "--file", tmp_path / "latin.txt")
+    assert done.returncode == 2
+    assert b"latin.txt: expected UTF-8 text, found byte 0xe9 at 3" in done.stderr
