@@ -24,6 +24,7 @@ from doppler_core.manifest.sayings import (
     tokenizer_says,
 )
 from doppler_core.manifest.standing import TABLE, rule
+from doppler_core.manifest.standing_rows import MODEL_TYPES
 
 _HEAD = "inference.output.embeddingPostprocessor"
 _PATTERN = "inference.layerPattern"
@@ -208,7 +209,9 @@ def _defaults(work: _Work, config: Mapping[str, Any]) -> Iterator[Saying]:
 
 
 def _require(work: _Work, manifest: Manifest) -> None:
-    """ManifestError names the fields still null that every model of this type needs."""
+    """ManifestError names the fields still null that every model of this type needs; a plugin's type says so itself."""
+    if work.model_type not in MODEL_TYPES:
+        return
     missing = [path for path in _NEEDED if work.get(path) is None]
     if work.model_type == "embedding" and work.get(_HEAD) is None:
         missing.append(_HEAD)

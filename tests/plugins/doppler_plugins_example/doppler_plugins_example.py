@@ -4,7 +4,9 @@ There is nothing to learn from the order of words, so there are no layers: gathe
 this kind hold one table, `embed_tokens.weight`, shape [tokens, dimensions].
 """
 
+import json
 from collections.abc import Mapping
+from typing import Any
 
 from doppler_core.device.executor import Executor
 from doppler_core.engine.request import Capabilities
@@ -13,6 +15,7 @@ from doppler_core.plan.builder import Builder
 from doppler_core.plan.names import TensorNames
 from doppler_core.plan.op import Plan
 from doppler_core.plan.steps import Steps
+from doppler_core.settings import data_dir
 from doppler_core.text.tokenizer import Tokenizer
 from doppler_core.weights.tensor import Tensor
 from doppler_plugins.model_types.embedding_driver import EmbeddingDriver
@@ -27,14 +30,26 @@ class StaticVectors:
     name = "static_vectors"
     architectures = ("StaticVectorsModel",)
 
+    def template(self) -> Mapping[str, Any]:
+        """The manifest of a bare checkpoint: another embedding model's, with one step in place of its layers."""
+        base = data_dir("manifests") / "templates" / "gemma3-text-embedding.json"
+        manifest: dict[str, Any] = json.loads(base.read_text("utf-8"))
+        kernels = {"embed": manifest["execution"]["kernels"]["embed"]}
+        steps: dict[str, Any] = {"kernels": kernels, "decode": [], "prefill": [], "postLayer": []}
+        return {
+            **manifest,
+            "modelType": self.name,
+            "execution": {**manifest["execution"], **steps},
+            "text": {"prompts": {"query": "", "document": ""}},
+        }
+
     def capabilities(self, manifest: Manifest) -> Capabilities:
-        """Its length limit and dimensions are the manifest's."""
-        text = manifest.text
+        """Its length limit, prompts and the length of its vectors are the checkpoint's."""
         return Capabilities(
             embeds=True,
-            context_length=text.max_tokens or 0,
-            dimensions=tuple(text.dimensions or ()),
-            prompts=tuple(text.prompts or ()),
+            context_length=manifest.text.max_tokens or 0,
+            dimensions=(manifest.architecture.hidden_size or 0,),
+            prompts=tuple(manifest.text.prompts or ()),
         )
 
     def lower(self, manifest: Manifest, tensors: Mapping[str, Tensor]) -> Plan:
