@@ -84,15 +84,16 @@ class WgpuExecutor:
 
     def run(self, phase: str, rows: Rows, slots: Rows) -> Floats:
         """Run a phase on the step's tables; its output value, f32."""
-        program = self._write_step(rows, slots)
         output = self._plan.outputs[phase]
         with explained(f"running {phase} of {self._plan.model}"):
+            program = self._write_step(rows, slots)
             self._submit(program.phases[phase], len(rows), len(slots))
             return self._read(program.values[phase][output.name], output, len(rows), len(slots))
 
     def capture(self, phase: str, rows: Rows, slots: Rows, names: Collection[str]) -> dict[str, Floats]:
         """Run a phase op by op and give the values of `names` as they were when their op had run."""
-        program = self._write_step(rows, slots)
+        with explained(f"running {phase} of {self._plan.model}"):
+            program = self._write_step(rows, slots)
         found: dict[str, Floats] = {}
         launches: list[Launch] = []
         for index, launch in enumerate(program.phases[phase]):

@@ -1,0 +1,134 @@
+"""Every matmul kernel on the software GPU adapter against the meaning, at sizes that fit no tile."""
+
+import numpy as np
+import pytest
+from gpu_ops import Case, packed_step
+
+from doppler_core.plan.kernels import SIGNATURES
+from doppler_core.weights.tensor import StorageType
+
+# f32 sums of up to 1,536 products in another order than BLAS, whose own error is of this size: about
+# sqrt(K) * 2^-24 of the largest sum, so 2.4e-6; 4e-6 leaves room for an unlucky draw.
+TOLERANCE = 4e-6
+
+PLAIN: dict[str, StorageType] = {
+    "matmul_f16w_f32a.wgsl": "f16",
+    "matmul_f32.wgsl": "f32",
+    "fused_matmul_q4_batched_multicol_shared.wgsl": "q4_k",
+    "matmul_q8_0.wgsl": "q8_0",
+}
+BROADCAST: dict[str, StorageType] = {
+    "matmul_f16w_f32a_broadcast.wgsl": "f16",
+    "matmul_f32_broadcast.wgsl": "f32",
+    "matmul_q4_k_broadcast.wgsl": "q4_k",
+    "matmul_q8_0_broadcast.wgsl": "q8_0",
+}
+
+
+def case(kernel: str, dtype: StorageType, rows: int, columns: int, inner: int) -> Case:
+    rng = np.random.default_rng(rows + columns + inner)
+    return Case(
+        "matmul",
+        f"{kernel}#main",
+        {"columns": columns, "inner": inner},
+        packed_step([rows]),
+        inputs=[rng.standard_normal((rows, inner), np.float32)],
+        weights=[rng.standard_normal((columns, inner), np.float32) / np.float32(np.sqrt(inner))],
+        weight_types=[(dtype, dtype)],
+        columns=columns,
+    )
+
+
+def assert_close(found: np.ndarray, expected: np.ndarray, tolerance: float = TOLERANCE) -> None:
+    assert np.isfinite(found).all()
+    assert np.abs(found - expected).max() <= tolerance * np.abs(expected).max()
+
+
+def test_these_are_all_matmul_kernels() -> None:
+    assert {*PLAIN, *BROADCAST} == {row.file for row in SIGNATURES.values() if row.meaning == "matmul"}
+
+
+@pytest.mark.parametrize("kernel", PLAIN)
+@pytest.mark.parametrize(
+    ("rows", "columns", "inner"),
+    [(1, 1, 1), (1, 70, 33), (3, 5, 30), (17, 64, 384), (65, 130, 1152), (64, 64, 16), (2, 257, 258)],
+)
+def test_a_plain_kernel_takes_any_size(kernel: str, rows: int, columns: int, inner: int) -> None:
+    one = case(kernel, PLAIN[kernel], rows, columns, inner)
+    assert_close(one.run(), one.expected())
+
+
+@pytest.mark.parametrize("kernel", BROADCAST)
+@pytest.mark.parametrize(
+    ("rows", "columns", "inner"),
+    # 16 and 17 rows are the two sides of the kernel's two loops; 32 to 34 and 65 are around its tiles.
+    [
+        (1, 1, 32),
+        (3, 70, 64),
+        (8, 33, 384),
+        (9, 32, 384),
+        (16, 34, 96),
+        (17, 31, 384),
+        (32, 65, 1152),
+        (34, 40, 1152),
+        (65, 130, 1536),
+    ],
+)
+def test_a_broadcast_kernel_takes_any_rows_and_columns(
+    kernel: str, rows: int, columns: int, inner: int
+) -> None:
+    one = case(kernel, BROADCAST[kernel], rows, columns, inner)
+    assert_close(one.run(), one.expected())
+
+
+@pytest.mark.parametrize("kernel", ["matmul_f16w_f32a.wgsl", "matmul_f16w_f32a_broadcast.wgsl"])
+def test_f16_weights_keep_their_subnormals(kernel: str) -> None:
+    # The smallest f16 is 2^-24; a device that flushes subnormals to zero would give zeros.
+    weight = np.ldexp(np.arange(1, 33, dtype=np.float32), -24).reshape(1, 32)
+    one = Case(
+        "matmul",
+        f"{kernel}#main",
+        {"columns": 1, "inner": 32},
+        packed_step([32]),
+        inputs=[np.eye(32, dtype=np.float32)],
+        weights=[weight],
+        weight_types=[("f16", "f16")],
+        columns=1,
+    )
+    np.testing.assert_array_equal(one.run()[:, 0], weight[0])
+
+
+@pytest.mark.parametrize("kernel", ["matmul_f32.wgsl", "matmul_f32_broadcast.wgsl"])
+def test_the_rows_of_a_matmul_behind_the_pooling_are_the_sequences(kernel: str) -> None:
+    rng = np.random.default_rng(0)
+    one = Case(
+        "matmul",
+        f"{kernel}#main",
+        {"columns": 40, "inner": 32},
+        packed_step([1] * 5),
+        inputs=[rng.standard_normal((5, 32), np.float32)],
+        weights=[rng.standard_normal((40, 32), np.float32)],
+        weight_types=[("f32", "f32")],
+        columns=40,
+        per_sequence=True,
+    )
+    assert_close(one.run(), one.expected())
+
+
+@pytest.mark.parametrize(
+    ("stored", "read"), [("q4_k", "f16"), ("q8_0", "f16"), ("bf16", "f32"), ("f32", "f16")]
+)
+def test_a_weight_is_turned_into_the_type_its_kernel_reads(stored: StorageType, read: StorageType) -> None:
+    kernel = "matmul_f16w_f32a.wgsl" if read == "f16" else "matmul_f32.wgsl"
+    rng = np.random.default_rng(0)
+    one = Case(
+        "matmul",
+        f"{kernel}#main",
+        {"columns": 9, "inner": 384},
+        packed_step([4]),
+        inputs=[rng.standard_normal((4, 384), np.float32)],
+        weights=[rng.standard_normal((9, 384), np.float32)],
+        weight_types=[(stored, read)],
+        columns=9,
+    )
+    assert_close(one.run(), one.expected())
