@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check bench pin clean
 
 demo: $(VENV)/demo.ready
 	$(BIN)/doppler-plugins demo
@@ -26,6 +26,10 @@ $(VENV)/demo.ready: pyproject.toml setup.sh
 $(VENV)/test.ready: pyproject.toml setup.sh
 	PYTHON=$(PYTHON) VENV=$(VENV) ./setup.sh test
 	touch $@
+
+# After a change to a kernel's text: write its digest into the shipped manifests.
+pin: $(VENV)/test.ready
+	for manifest in manifests/*-*.json manifests/templates/*.json; do $(BIN)/doppler-plugins pin "$$manifest" || exit 1; done
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache
