@@ -286,9 +286,9 @@ def test_auto_falls_back_to_numpy_and_says_why(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr("doppler_core.device.adapters.list_adapters", list)
-    with caplog.at_level(logging.INFO, "doppler_plugins"):
-        with open_engine(tiny_artifact, replace(settings, device="auto")) as engine:
-            assert engine.device == "numpy"
+    caplog.set_level(logging.INFO, "doppler_plugins")
+    with open_engine(tiny_artifact, replace(settings, device="auto")) as engine:
+        assert engine.device == "numpy"
     assert "runs on NumPy" in caplog.text
 
 
