@@ -17,7 +17,7 @@ check: $(VENV)/test.ready
 	$(BIN)/mypy
 
 bench: $(VENV)/test.ready
-	$(BIN)/python benchmarks/embed_vs_peers.py
+	$(BIN)/python benchmarks/embed_vs_peers.py $(MODEL) $(if $(PEERS),--peers $(PEERS)) $(if $(GGUF),--gguf $(GGUF))
 
 $(VENV)/demo.ready: pyproject.toml setup.sh
 	PYTHON=$(PYTHON) VENV=$(VENV) ./setup.sh demo
