@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from doppler_core.engine.engine import Engine
 from doppler_core.engine.request import Capabilities, EmbedRequest, EmbedResult
-from doppler_core.engine.worker import Worker
 from doppler_core.errors import InputError, ModelNotFoundError, TextTooLongError
 from doppler_core.settings import EngineSettings
 from doppler_core.text.prompt import choose_prompt, prompted
@@ -57,16 +56,15 @@ class Scripted:
         time.sleep(self.open_seconds)
         self.opened.append((model, settings))
         driver = Driver(self)
-        worker = Worker(driver, lambda: self.closed.append(model), model)
         return Engine(
             model_id=model,
             identity=f"{model} {settings.precision}",
             capabilities=self.capabilities,
             plan=None,  # type: ignore[arg-type]  # nothing here is lowered
             driver=driver,
-            worker=worker,
             device="scripted",
             memory_bytes=0,
+            closing=lambda: self.closed.append(model),
         )
 
 
