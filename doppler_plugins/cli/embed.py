@@ -88,7 +88,9 @@ def embed(
             writer.write(batch, result)
             total = total.plus(batch, result)
             if progress:
-                progress(f"{total.texts} texts, {total.tokens} tokens embedded", 0, 0)
+                progress("texts embedded:", total.texts, 0)
+        if progress:
+            progress("texts embedded:", total.texts, total.texts)
         summary = {"model": engine.model_id, "device": engine.device, **asdict(total)}
     if as_json:
         emit(summary | ({"vectors": writer.collected} if out is None else {"out": str(out)}), True, [])

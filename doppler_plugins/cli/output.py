@@ -53,13 +53,13 @@ class _ProgressLine:
         self._shown = 0.0
 
     def __call__(self, task: str, done: int, total: int) -> None:
-        """Show `done` of `total` of a task."""
+        """Show `done` of `total` of a task; total 0 = nobody knows yet."""
         now = time.monotonic()
-        if task == self._task and done < total and now - self._shown < self._SECONDS:
+        finished = 0 < total <= done
+        if task == self._task and not finished and now - self._shown < self._SECONDS:
             return
         if self._task and task != self._task:
             click.echo(err=True)
-        finished = done >= total
         self._task, self._shown = "" if finished else task, now
-        share = f"{100 * done // total:3d} %" if total > 0 else ""
+        share = f"{100 * done // total:3d} %" if total > 0 else str(done)
         click.echo(f"\r\033[K{task} {share}", err=True, nl=finished)
