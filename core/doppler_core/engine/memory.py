@@ -36,7 +36,7 @@ def room(limit: int | None) -> int | None:
 def reserve(need: int, what: str, limit: int | None) -> object:
     """Take `need` bytes of the budget; LimitError says what there is. Give the returned key to `release`."""
     left = room(limit)
-    if left is not None and need > left:
+    if left is not None and need > max(left, 0):
         raise LimitError(
             f"{what} needs {need / 1e6:,.0f} MB of memory and {max(left, 0) / 1e6:,.0f} MB are left"
             + (f" of memory_limit={limit:,}" if limit is not None else " (80 % of what is free)")
