@@ -52,7 +52,11 @@ class RegisterAdapter(Protocol):
 
 @hookspec
 def doppler_register_model_types(register: RegisterModelType) -> None:
-    """Add model types: what lowers a manifest to a plan and drives it."""
+    """Add model types (doppler_core.engine.model_type): what lowers a manifest to a plan and drives it.
+
+    A model type may have `template() -> Mapping`: the manifest of a bare checkpoint of its architectures, with null
+    for what the checkpoint says.
+    """
 
 
 @hookspec

@@ -48,11 +48,12 @@ class PluginManager:
         self._plugins: dict[int, Any] = {}
         taken: dict[tuple[object, ...], Declaration] = {}
         for key, declaration in enumerate(declarations):
-            self._records[key] = _record(declaration, policy, taken)
-        # pluggy calls the last registered first, so that registering backwards gives the order of the records.
-        for key, record in reversed(list(self._records.items())):
+            slot = _slot(declaration)
+            self._records[key] = record = _record(declaration, policy, taken.get(slot))
             if record.status == "loaded":
                 self._load(key, record)
+            if not self._records[key].is_problem and record.status != "blocked":
+                taken[slot] = declaration
         known = {name for item in declarations for name in (item.name, canonical(item.distribution))}
         for name in sorted((policy.allow or frozenset()) - known):
             reason = "DOPPLER_PLUGINS_ALLOW names it, but no installed distribution declares it"
@@ -79,7 +80,8 @@ class PluginManager:
     def implementations(self, hook: str) -> Iterator[Implementation]:
         """The implementations of a hook in plugin order (`tryfirst` and `trylast` respected); failed plugins have none."""
         keys = {id(plugin): key for key, plugin in self._plugins.items()}
-        for item in reversed(getattr(self._hooks.hook, hook).get_hookimpls()):
+        found = getattr(self._hooks.hook, hook).get_hookimpls()
+        for item in sorted(found, key=lambda item: (item.trylast - item.tryfirst, keys[id(item.plugin)])):
             key = keys[id(item.plugin)]
             record = self.record(key)
             if record.status == "loaded":
@@ -146,23 +148,29 @@ def api_mismatch(plugin: Any) -> str:
     return f"it is written for DOPPLER_PLUGINS_API = {wanted!r}, this version has {API_VERSION}"
 
 
-def _record(
-    declaration: Declaration, policy: Policy, taken: dict[tuple[object, ...], Declaration]
-) -> PluginRecord:
-    # A plugin's name is one for the process. A model type of two distributions is a conflict of names, not of
-    # plugins: both are kept and the registry asks for a qualified name.
-    shared = declaration.group == HOOKS
-    slot = (declaration.group, declaration.name, None if shared else declaration.distribution)
-    status: Status = "loaded" if shared else "declared"
+def describe(error: BaseException) -> str:
+    """An exception in one line: its type and text."""
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _slot(declaration: Declaration) -> tuple[object, ...]:
+    """What only one declaration may have: a plugin's name in this process, a model type's name in its distribution.
+
+    A model type of two distributions is a conflict of names, not of plugins: the registry asks for a qualified name.
+    """
+    distribution = None if declaration.group == HOOKS else declaration.distribution
+    return (declaration.group, declaration.name, distribution)
+
+
+def _record(declaration: Declaration, policy: Policy, owner: Declaration | None) -> PluginRecord:
+    status: Status = "loaded" if declaration.group == HOOKS else "declared"
     reason = ""
     if refusal := policy.refusal(declaration):
         status, reason = "blocked", refusal
     elif declaration.problem:
         status, reason = "failed", declaration.problem
-    elif slot in taken:
-        status, reason = "duplicate", f"the name is taken by {taken[slot].origin} ({taken[slot].value})"
-    else:
-        taken[slot] = declaration
+    elif owner is not None:
+        status, reason = "duplicate", f"the name is taken by {owner.origin} ({owner.value})"
     return PluginRecord(
         declaration.group,
         declaration.name,
@@ -173,7 +181,3 @@ def _record(
         status,
         reason,
     )
-
-
-def describe(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -42,22 +42,26 @@ class Registry:
         return self.load(self.find("adapter", name))
 
     def model_type_for(self, architectures: Sequence[str]) -> Any | None:
-        """The model type that names one of a checkpoint's architectures; None if no plugin does."""
+        """The model type that names one of a checkpoint's architectures, built-ins first; None if no plugin does."""
         wanted = set(architectures)
-        for item in self._of("model type"):
-            if wanted & set(item.architectures):
-                return self.load(item)
-        for item in self._of("model type"):
-            if item.architectures:
-                continue
-            try:
-                model_type = self.load(item)
-            except PluginError:
-                logger.debug("%s can't be asked for its architectures", item.qualified, exc_info=True)
-                continue
-            if wanted & set(model_type.architectures):
-                return model_type
-        return None
+        found = [item for item in self._of("model type") if wanted & set(self._architectures(item))]
+        found = [item for item in found if item.builtin] or found
+        if len(found) > 1:
+            choices = " and ".join(item.qualified for item in found)
+            raise PluginError(
+                f"architectures {sorted(wanted)}: {choices} both take them; give a manifest whose modelType says which"
+            )
+        return self.load(found[0]) if found else None
+
+    def _architectures(self, item: Registration) -> Sequence[str]:
+        """What a registration says, else what its class says; nothing if that can't be imported."""
+        if item.architectures:
+            return item.architectures
+        try:
+            return tuple(self.load(item).architectures)
+        except PluginError:
+            logger.debug("%s can't be asked for its architectures", item.qualified, exc_info=True)
+            return ()
 
     def find(self, kind: Kind, name: str) -> Registration:
         """The registration a name means: `plugin:name`, the exact name, an alias; built-ins first."""

@@ -196,6 +196,26 @@ def test_the_second_plugin_of_a_name_is_a_duplicate_and_is_not_imported(folder: 
     assert "alpha 1.0" in second.reason
 
 
+def test_a_broken_plugin_does_not_keep_its_name_from_a_good_one(folder: Path) -> None:
+    hook_plugin(folder, "alpha", "import no_such_module_anywhere", name="same")
+    hook_plugin(folder, "beta", "import doppler_plugins", name="same")
+    status = {record.distribution: record.status for record in build_registry().records}
+    assert (status["alpha"], status["beta"]) == ("failed", "loaded")
+
+
+def test_hooks_run_in_the_order_of_names_with_tryfirst_and_trylast_respected(folder: Path) -> None:
+    for name, options in (("b", ""), ("a", ""), ("c", "(tryfirst=True)"), ("0", "(trylast=True)")):
+        text = f"""
+            import doppler_plugins
+            @doppler_plugins.hookimpl{options}
+            def doppler_register_model_types(register):
+                register("type_{name}", "os:PathLike")
+        """
+        hook_plugin(folder, f"order-{name}", text)
+    found = [item.name for item in build_registry().registrations if not item.builtin]
+    assert found == ["type_c", "type_a", "type_b", "type_0"]
+
+
 @pytest.mark.parametrize("value", ["not a module", "module:", ":Class", "pkg.module", ""])
 def test_an_entry_point_that_names_no_class_is_listed_as_failed(folder: Path, value: str) -> None:
     write_distribution(folder, "odd", {"doppler_plugins.model_types": {"odd": value}})

@@ -119,6 +119,19 @@ def test_a_declared_class_is_found_by_the_architectures_it_states(folder: Path) 
     assert registry.model_type_for(["NobodyKnowsThis"]) is None
 
 
+def test_a_built_in_keeps_its_architectures_and_two_plugins_can_not_share_one(folder: Path) -> None:
+    for name in ("one", "two"):
+        module = f"claims_{name}"
+        source = model_type_source(name, "Gemma3TextModel").replace(
+            '("Gemma3TextModel",)', '("Gemma3TextModel", "Both")'
+        )
+        write_distribution(folder, name, {MODEL_TYPES: {name: f"{module}:Model"}}, {module: source})
+    registry = build_registry()
+    assert registry.model_type_for(["Gemma3TextModel"]).name == "embedding"
+    with pytest.raises(PluginError, match="one:one and two:two both take them"):
+        registry.model_type_for(["Both"])
+
+
 def test_a_class_that_can_not_be_imported_does_not_stop_the_search_by_architecture(folder: Path) -> None:
     write_distribution(folder, "aaa", {MODEL_TYPES: {"aaa": "no_such_module_anywhere:Model"}})
     declare(folder, "searched", "searched", "searched_module")
