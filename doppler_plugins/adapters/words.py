@@ -7,12 +7,13 @@ or read. What only the model knows (its dimensions, its prompts) is checked at t
 import asyncio
 import copy
 import difflib
+import os
 from collections.abc import Mapping
 from dataclasses import fields
 from types import TracebackType
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, Field, PrivateAttr, StrictInt, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, PrivateAttr, StrictInt, model_validator
 
 from doppler_core.engine.request import OutputType
 from doppler_core.errors import SettingsError
@@ -27,6 +28,10 @@ _SETTINGS = tuple(field.name for field in fields(EngineSettings))
 _OPTIONS = tuple(field.name for field in fields(EmbedOptions))
 
 
+def _path_as_text(value: Any) -> Any:
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
 class EmbeddingWords(BaseModel):
     """Fields of an embedding adapter, none of which can be assigned later; make a changed copy with `model_copy`.
 
@@ -34,11 +39,11 @@ class EmbeddingWords(BaseModel):
     settings and open an engine of their own (shared with every equal one).
     """
 
-    model: Annotated[str, Field(min_length=1, frozen=True)]
-    """A bundled name, an artifact, a Hugging Face folder, a GGUF file, or `hf:org/name[@revision]`."""
+    model: Annotated[str, BeforeValidator(_path_as_text), Field(min_length=1, frozen=True)]
+    """A bundled or cached name, an artifact, a Hugging Face folder, or `hf:org/name[@revision]`."""
     precision: Annotated[str | None, Field(frozen=True)] = None
     """Which of the checkpoint's shipped manifests: "f16", "q8_0", "q4k"; None = its default."""
-    manifest: Annotated[str | None, Field(frozen=True)] = None
+    manifest: Annotated[str | None, BeforeValidator(_path_as_text), Field(frozen=True)] = None
     """Path of a manifest that replaces the model's own."""
     device: Annotated[str | None, Field(frozen=True)] = None
     """"auto", "wgpu", "wgpu:<part of the GPU adapter's name, or its index>" or "numpy"."""
@@ -48,7 +53,7 @@ class EmbeddingWords(BaseModel):
     """Most tokens of one text; None = the model's own."""
     memory_limit: Annotated[StrictInt | None, Field(frozen=True)] = None
     """Bytes that the engines of this process may use; None = 80 % of what is free."""
-    cache_dir: Annotated[str | None, Field(frozen=True)] = None
+    cache_dir: Annotated[str | None, BeforeValidator(_path_as_text), Field(frozen=True)] = None
     """Where converted models are kept."""
     revision: Annotated[str | None, Field(frozen=True)] = None
     """Commit or tag of an `hf:` model."""

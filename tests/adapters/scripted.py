@@ -5,7 +5,7 @@ Takes the place of `open_engine`; shows what was asked, what was opened and what
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,23 +45,23 @@ class Scripted:
     closed: list[str] = field(default_factory=list)
     requests: list[EmbedRequest] = field(default_factory=list)
     steps: int = 0
+    key: object = field(default_factory=object)  # not id(), which a later test's object may have again
 
     def open_engine(self, model: str, settings: EngineSettings, progress: Any = None) -> Engine:
         """Stands for doppler_plugins.opening.open_engine, shared in the same way."""
         if model not in MODELS:
             raise ModelNotFoundError(f"{model}: no such model")
-        return share(("scripted", id(self), model, settings), lambda: self._open(model, settings))
+        return share((self.key, model, settings), lambda: self._open(model, settings))
 
     def _open(self, model: str, settings: EngineSettings) -> Engine:
         time.sleep(self.open_seconds)
         self.opened.append((model, settings))
-        driver = Driver(self)
         return Engine(
             model_id=model,
             identity=f"{model} {settings.precision}",
             capabilities=self.capabilities,
             plan=None,  # type: ignore[arg-type]  # nothing here is lowered
-            driver=driver,
+            driver=Driver(self),
             device="scripted",
             memory_bytes=0,
             closing=lambda: self.closed.append(model),
@@ -132,3 +132,11 @@ def bag_of_words(text: str) -> npt.NDArray[np.float32]:
 def _direction(word: str) -> npt.NDArray[np.float64]:
     digest = hashlib.sha256(word.encode()).digest()
     return np.random.default_rng(int.from_bytes(digest[:8], "big")).normal(size=32)
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    """Wait for what another thread does; a test that waits for ever would say less."""
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "it did not happen"
+        time.sleep(0.002)

@@ -17,7 +17,7 @@ from doppler_core.settings import EngineSettings
 from doppler_plugins.adapters.embed_options import EmbedOptions
 from doppler_plugins.adapters.embedding import aembed, check_texts, embed, to_lists
 from doppler_plugins.adapters.lazy_engine import LazyEngine
-from tests.adapters.scripted import Scripted
+from tests.adapters.scripted import Scripted, wait_until
 
 PLAIN = EmbedOptions()
 
@@ -94,8 +94,7 @@ def test_cancelling_the_task_cancels_the_request(lazy: LazyEngine, script: Scrip
 
     async def quit_early() -> int:
         task = asyncio.create_task(aembed(lazy, PLAIN, "document", ["a"] * 500))
-        while script.steps < 3:
-            await asyncio.sleep(0.001)
+        await asyncio.to_thread(wait_until, lambda: script.steps >= 3)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -194,8 +193,7 @@ def test_closing_fails_what_is_under_way(lazy: LazyEngine, script: Scripted) -> 
     script.step_seconds = 0.01
     with ThreadPoolExecutor(1) as pool:
         work = pool.submit(embed, lazy, PLAIN, "document", ["a"] * 1000)
-        while script.steps < 2:
-            time.sleep(0.001)
+        wait_until(lambda: script.steps >= 2)
         lazy.close()
         with pytest.raises((EngineClosedError, CancelledError)):
             work.result(timeout=5)

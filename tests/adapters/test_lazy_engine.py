@@ -12,18 +12,11 @@ from doppler_core.engine.request import EmbedRequest
 from doppler_core.errors import EngineClosedError, ModelNotFoundError, SettingsError
 from doppler_core.settings import EngineSettings
 from doppler_plugins.adapters.lazy_engine import LazyEngine
-from tests.adapters.scripted import Scripted
+from tests.adapters.scripted import Scripted, wait_until
 
 
 def lazy(model: str = "scripted", keep_alive: float | None = None) -> LazyEngine:
     return LazyEngine(model, EngineSettings(), keep_alive)
-
-
-def wait_until(condition: object, seconds: float = 5.0) -> None:
-    until = time.monotonic() + seconds
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < until, "it did not happen"
-        time.sleep(0.005)
 
 
 def test_nothing_opens_before_the_first_use(script: Scripted) -> None:

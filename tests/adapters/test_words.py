@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import inspect
 import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,6 +72,12 @@ def test_a_wrong_word_is_a_value_error_at_construction(
 def test_names_from_other_classes_are_understood(adapter: type[Adapter]) -> None:
     embeddings = adapter(model_name="scripted", truncate_dim=16)
     assert (embeddings.model, embeddings.dimensions) == ("scripted", 16)
+
+
+@both
+def test_a_path_is_as_good_as_its_text(adapter: type[Adapter]) -> None:
+    embeddings = adapter(model=Path("a/b"), cache_dir=Path("c"))
+    assert (embeddings.model, embeddings.cache_dir) == ("a/b", "c")
 
 
 @both

@@ -12,7 +12,7 @@ from llama_index.core.storage.kvstore import SimpleKVStore
 from doppler_core.errors import TextTooLongError
 from doppler_plugins.llama_index import DopplerEmbedding
 from doppler_plugins.llama_index.texts import QueryText, TitledText, kind_of, texts_of, title_of
-from tests.adapters.scripted import Scripted
+from tests.adapters.scripted import Scripted, wait_until
 
 pytestmark = pytest.mark.usefixtures("script")
 
@@ -39,8 +39,7 @@ def test_cancelling_a_batch_cancels_every_request_of_it(script: Scripted) -> Non
 
     async def quit_early() -> None:
         task = asyncio.create_task(embed_model.aget_text_embedding_batch(["a"] * 1000))
-        while script.steps < 3:
-            await asyncio.sleep(0.001)
+        await asyncio.to_thread(wait_until, lambda: script.steps >= 3)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
