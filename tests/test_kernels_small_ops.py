@@ -7,6 +7,7 @@ import pytest
 from gpu_ops import Case, packed_step, software_gpu
 
 from doppler_core.device.check import sections
+from doppler_core.plan.meaning import Tables
 from doppler_core.plan.op import Constant, Weight
 from doppler_core.weights.tensor import StorageType
 
@@ -47,69 +48,63 @@ def test_gather_scales_the_rows_of_its_ids(dtype: StorageType, columns: int) -> 
     )
 
 
+NORMS: dict[str, StorageType] = {"rmsnorm.wgsl": "f16", "rmsnorm_subgroup.wgsl": "f32"}
+
+
+@pytest.mark.parametrize("kernel", NORMS)
 @pytest.mark.parametrize("rows", [1, 3, 17, 65])
-@pytest.mark.parametrize(("columns", "runs"), [(768, 1), (16, 4), (70, 3), (1, 1), (256, 3)])
+@pytest.mark.parametrize(("columns", "runs"), [(768, 1), (16, 4), (72, 3), (4, 1), (256, 3)])
 @pytest.mark.parametrize("offset", [0, 1])
-def test_rmsnorm_of_runs_with_a_weight(rows: int, columns: int, runs: int, offset: int) -> None:
-    params = {"eps": 1e-6, "offset": offset, "columns": columns}
-    assert_close(
-        Case(
-            "rmsnorm",
-            "rmsnorm.wgsl#main",
-            params,
-            packed_step([rows]),
-            inputs=[random(rows, runs * columns)],
-            weights=[random(columns, seed=1)],
-            weight_types=[("f32", "f32")],
-            columns=runs * columns,
-        )
-    )
+def test_rmsnorm_of_runs_with_a_weight(kernel: str, rows: int, columns: int, runs: int, offset: int) -> None:
+    assert_close(norm_case(kernel, packed_step([rows]), columns, runs, weights=1, offset=offset))
 
 
+@pytest.mark.parametrize("columns", [1, 7, 70])
+def test_the_plain_rmsnorm_takes_any_size(columns: int) -> None:
+    assert_close(norm_case("rmsnorm.wgsl", STEP, columns, 3, weights=1))
+
+
+@pytest.mark.parametrize("kernel", NORMS)
 @pytest.mark.parametrize("weights", [0, 1])
 @pytest.mark.parametrize("residuals", [0, 1])
-def test_rmsnorm_with_and_without_weight_and_residual(weights: int, residuals: int) -> None:
-    assert_close(
-        Case(
-            "rmsnorm",
-            "rmsnorm.wgsl#main",
-            {"eps": 1e-6, "offset": 1, "columns": 40},
-            STEP,
-            inputs=[random(ROWS, 120), *[random(ROWS, 120, seed=1)] * residuals],
-            weights=[random(40, seed=2)] * weights,
-            weight_types=[("f16", "f16")] * weights,
-            columns=120,
-        )
+def test_rmsnorm_with_and_without_weight_and_residual(kernel: str, weights: int, residuals: int) -> None:
+    assert_close(norm_case(kernel, STEP, 40, 3, weights, residuals))
+
+
+def norm_case(
+    kernel: str, step: Tables, columns: int, runs: int, weights: int, residuals: int = 0, offset: int = 1
+) -> Case:
+    rows = len(step.rows)
+    return Case(
+        "rmsnorm",
+        f"{kernel}#main",
+        {"eps": 1e-6, "offset": offset, "columns": columns},
+        step,
+        inputs=[random(rows, runs * columns), *[random(rows, runs * columns, seed=1)] * residuals],
+        weights=[random(columns, seed=2)] * weights,
+        weight_types=[("f32", NORMS[kernel])] * weights,
+        columns=runs * columns,
     )
 
 
-def test_rmsnorm_of_large_and_of_zero_rows() -> None:
+@pytest.mark.parametrize("kernel", NORMS)
+def test_rmsnorm_of_large_and_of_zero_rows(kernel: str) -> None:
     # The residual stream of the real model reaches 1.3e5, squares of it 1.7e10 each.
     x = random(3, 768) * np.array([[1.3e5], [1e-12], [0.0]], np.float32)
-    one = Case(
-        "rmsnorm",
-        "rmsnorm.wgsl#main",
-        {"eps": 1e-6, "offset": 0, "columns": 768},
-        packed_step([3]),
-        [x],
-        columns=768,
-    )
+    params = {"eps": 1e-6, "offset": 0, "columns": 768}
+    one = Case("rmsnorm", f"{kernel}#main", params, packed_step([3]), [x], columns=768)
     found = one.run()
     np.testing.assert_allclose(found, one.expected(), rtol=1e-6, atol=1e-12)
     assert not found[2].any()
 
 
-def test_more_workgroups_than_an_axis_holds() -> None:
+@pytest.mark.parametrize("kernel", NORMS)
+def test_more_workgroups_than_an_axis_holds(kernel: str) -> None:
     # One workgroup for each run: 70,000 of them are split over y, with a surplus that must write nothing.
-    one = Case(
-        "rmsnorm",
-        "rmsnorm.wgsl#main",
-        {"eps": 1e-6, "offset": 0, "columns": 2},
-        packed_step([1]),
-        [random(1, 140_000)],
-        columns=140_000,
+    params = {"eps": 1e-6, "offset": 0, "columns": 4}
+    assert_close(
+        Case("rmsnorm", f"{kernel}#main", params, packed_step([1]), [random(1, 280_000)], columns=280_000)
     )
-    assert_close(one)
 
 
 @pytest.mark.parametrize("columns", [1, 70, 1152])

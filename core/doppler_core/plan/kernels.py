@@ -71,6 +71,25 @@ _RMSNORM = Signature(
     overrides={"WEIGHT_IS_F16": False, "HAS_WEIGHT": True, "HAS_RESIDUAL": False},
 )
 
+_FOURS = "vec4<f32>"
+
+_RMSNORM_SUBGROUP = replace(
+    _RMSNORM,
+    file="rmsnorm_subgroup.wgsl",
+    operands=(
+        replace(_INPUT, element=_FOURS),
+        Operand("residual", "input", ("f32",), _FOURS, present="HAS_RESIDUAL"),
+        Operand("weight", "weight", ("f32",), _FOURS, present="HAS_WEIGHT"),
+        replace(_OUTPUT, element=_FOURS),
+    ),
+    workgroup_size=8,
+    iterations=lambda params, longest: 2 * _tiles(_number(params, "columns"), 32),
+    overrides={"HAS_WEIGHT": True, "HAS_RESIDUAL": False},
+    features=("subgroup",),
+    subgroup_size=8,
+    multiples={"columns": 4},
+)
+
 _ROPE = Signature(
     file="rope.wgsl",
     entry="main",
@@ -128,7 +147,7 @@ def _broadcast_matmul(file: str, dtype: StorageType, element: str) -> Signature:
     return replace(
         plain,
         operands=(
-            replace(_INPUT, element="vec4<f32>"),
+            replace(_INPUT, element=_FOURS),
             Operand("weight", "weight", (dtype,), element),
             _OUTPUT,
         ),
@@ -168,7 +187,7 @@ def _attention(file: str, element: str) -> Signature:
 
 
 _ATTENTION_BROADCAST = replace(
-    _attention("attention_broadcast.wgsl", "vec4<f32>"),
+    _attention("attention_broadcast.wgsl", _FOURS),
     workgroup_size=8,
     groups=lambda rows, sequences, params: _tiles(rows, 32) * _number(params, "heads"),
     # For each block of 96 keys: three tiles of scores, 32 rows of softmax, the output in parts of 32 values.
@@ -185,6 +204,7 @@ _ATTENTION_BROADCAST = replace(
 _SIGNATURES = (
     _GATHER,
     _RMSNORM,
+    _RMSNORM_SUBGROUP,
     _ROPE,
     _POOL,
     _L2NORM,
@@ -204,7 +224,7 @@ _SIGNATURES = (
     _matmul("matmul_q8_0.wgsl", "q8_0"),
     _attention("attention_small.wgsl", "f32"),
     _broadcast_matmul("matmul_f16w_f32a_broadcast.wgsl", "f16", "vec4<u32>"),
-    _broadcast_matmul("matmul_f32_broadcast.wgsl", "f32", "vec4<f32>"),
+    _broadcast_matmul("matmul_f32_broadcast.wgsl", "f32", _FOURS),
     _broadcast_matmul("matmul_q4_k_broadcast.wgsl", "q4_k", "vec4<u32>"),
     _broadcast_matmul("matmul_q8_0_broadcast.wgsl", "q8_0", "u32"),
     _ATTENTION_BROADCAST,
