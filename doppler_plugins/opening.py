@@ -58,7 +58,7 @@ def plan_of(
     model: str | os.PathLike[str], settings: EngineSettings | None = None, progress: Progress | None = None
 ) -> "Plan":
     """The plan that `open_engine` would run, for the device it would run on; no weights are loaded."""
-    from doppler_plugins.assembly import lower_artifact
+    from doppler_core.engine.assembly import lower_artifact
 
     settings = EngineSettings() if settings is None else settings
     prepared = prepare(os.fspath(model), settings, progress)
@@ -88,7 +88,7 @@ def prepare(model: str, settings: EngineSettings, progress: Progress | None = No
 
 
 def _open(prepared: Prepared, settings: EngineSettings, progress: Progress | None) -> "Engine":
-    from doppler_plugins.assembly import assemble, lower_artifact
+    from doppler_core.engine.assembly import assemble, lower_artifact
 
     lowered = lower_artifact(prepared.path, prepared.manifest, model_type_of, settings, progress)
     engine = assemble(lowered, settings, progress)

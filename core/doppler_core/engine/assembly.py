@@ -30,7 +30,7 @@ from doppler_core.settings import EngineSettings, Progress
 from doppler_core.text.tokenizer import Tokenizer
 from doppler_core.weights.artifact import Artifact, open_artifact
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("doppler_plugins")
 
 ModelTypeOf = Callable[[Manifest], ModelType]
 
