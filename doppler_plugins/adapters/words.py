@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import fields
 from types import TracebackType
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, Field, PrivateAttr, StrictInt, model_validator
 
@@ -32,6 +32,11 @@ def _path_as_text(value: Any) -> Any:
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
+T = TypeVar("T")
+Word = Annotated[T, Field(frozen=True)]
+PathText = Annotated[str, BeforeValidator(_path_as_text)]
+
+
 class EmbeddingWords(BaseModel):
     """Fields of an embedding adapter, none of which can be assigned later; make a changed copy with `model_copy`.
 
@@ -39,46 +44,46 @@ class EmbeddingWords(BaseModel):
     settings and open an engine of their own (shared with every equal one).
     """
 
-    model: Annotated[str, BeforeValidator(_path_as_text), Field(min_length=1, frozen=True)]
+    model: Word[Annotated[PathText, Field(min_length=1)]]
     """A bundled or cached name, an artifact, a Hugging Face folder, or `hf:org/name[@revision]`."""
-    precision: Annotated[str | None, Field(frozen=True)] = None
+    precision: Word[str | None] = None
     """Which of the checkpoint's shipped manifests: "f16", "q8_0", "q4k"; None = its default."""
-    manifest: Annotated[str | None, BeforeValidator(_path_as_text), Field(frozen=True)] = None
+    manifest: Word[PathText | None] = None
     """Path of a manifest that replaces the model's own."""
-    device: Annotated[str | None, Field(frozen=True)] = None
+    device: Word[str | None] = None
     """"auto", "wgpu", "wgpu:<part of the GPU adapter's name, or its index>" or "numpy"."""
-    kernel_profile: Annotated[str | None, Field(frozen=True)] = None
+    kernel_profile: Word[str | None] = None
     """Name of a kernel profile; None = the first that fits the GPU adapter."""
-    context_length: Annotated[StrictInt | None, Field(frozen=True)] = None
+    context_length: Word[StrictInt | None] = None
     """Most tokens of one text; None = the model's own."""
-    memory_limit: Annotated[StrictInt | None, Field(frozen=True)] = None
+    memory_limit: Word[StrictInt | None] = None
     """Bytes that the engines of this process may use; None = 80 % of what is free."""
-    cache_dir: Annotated[str | None, BeforeValidator(_path_as_text), Field(frozen=True)] = None
+    cache_dir: Word[PathText | None] = None
     """Where converted models are kept."""
-    revision: Annotated[str | None, Field(frozen=True)] = None
+    revision: Word[str | None] = None
     """Commit or tag of an `hf:` model."""
-    offline: Annotated[bool | None, Field(frozen=True)] = None
+    offline: Word[bool | None] = None
     """True = never use the network."""
-    keep_alive: Annotated[float | None, Field(frozen=True)] = None
+    keep_alive: Word[float | None] = None
     """Seconds an unused engine stays open; None = until `close`."""
 
-    dimensions: Annotated[StrictInt | None, Field(frozen=True)] = None
+    dimensions: Word[StrictInt | None] = None
     """Length of a vector, one of those the model was trained for; None = all. Also `truncate_dim`."""
-    task: Annotated[str | None, Field(frozen=True)] = None
+    task: Word[str | None] = None
     """A prompt of the checkpoint for queries and documents alike: "Clustering", "STS", ..."""
-    query_prompt_name: Annotated[str | None, Field(frozen=True)] = None
+    query_prompt_name: Word[str | None] = None
     """The checkpoint's prompt for queries; None = its query prompt."""
-    document_prompt_name: Annotated[str | None, Field(frozen=True)] = None
+    document_prompt_name: Word[str | None] = None
     """The checkpoint's prompt for documents; None = its document prompt."""
-    query_prompt: Annotated[str | None, Field(frozen=True)] = None
+    query_prompt: Word[str | None] = None
     """The prompt for queries word for word; "" = none."""
-    document_prompt: Annotated[str | None, Field(frozen=True)] = None
+    document_prompt: Word[str | None] = None
     """The prompt for documents word for word; "" = none."""
-    title: Annotated[str | None, Field(frozen=True)] = None
+    title: Word[str | None] = None
     """Title of every document that brings none of its own."""
-    overflow: Annotated[Overflow, Field(frozen=True)] = "error"
+    overflow: Word[Overflow] = "error"
     """A text over the model's tokens: "error", or "truncate" cuts its end and says so in the log."""
-    output_dtype: Annotated[OutputType, Field(frozen=True)] = "float32"
+    output_dtype: Word[OutputType] = "float32"
     """"float32"; "int8" and "binary" give lists of ints (binary: sign bits, eight in each)."""
 
     _options: EmbedOptions = PrivateAttr()

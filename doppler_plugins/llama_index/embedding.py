@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from doppler_plugins.adapters.embedding import aembed, check_texts, embed
 from doppler_plugins.adapters.extras import missing_extra
-from doppler_plugins.adapters.words import EmbeddingWords
+from doppler_plugins.adapters.words import EmbeddingWords, Word
 
 try:
     from llama_index.core.base.embeddings.base import BaseEmbedding, Embedding
@@ -33,13 +33,13 @@ class DopplerEmbedding(EmbeddingWords, BaseEmbedding):
     itself passes on texts alone, with the title among their metadata lines.
     """
 
-    model_name: Annotated[str, Field(frozen=True)] = ""
+    model_name: Word[str] = ""
     """The same as `model`."""
     embed_batch_size: Annotated[int, Field(gt=0, le=2048)] = 256
     """Texts in one request. The engine packs them by tokens, so that more cost no padding."""
     embeddings_cache: Annotated[Any, Field(frozen=True, exclude=True)] = None
     """A BaseKVStore that keeps vectors; its keys separate queries, documents, models and options."""
-    title_metadata_key: Annotated[str | None, Field(frozen=True)] = "title"
+    title_metadata_key: Word[str | None] = "title"
     """Where nodes keep their title; None = nowhere."""
 
     @model_validator(mode="after")

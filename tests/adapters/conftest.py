@@ -1,7 +1,12 @@
-"""Gives every adapter test a scripted model in place of real ones, unless it asks for those."""
+"""Gives adapter tests a scripted model in place of real ones, or holds the tiny real one open for them."""
+
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from doppler_core.settings import EngineSettings
+from doppler_plugins.opening import open_engine
 from tests.adapters.scripted import Scripted
 
 
@@ -11,3 +16,10 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Scripted:
     script = Scripted()
     monkeypatch.setattr("doppler_plugins.opening.open_engine", script.open_engine)
     return script
+
+
+@pytest.fixture(scope="class")
+def tiny_model(request: pytest.FixtureRequest, tiny_artifact: Path) -> Iterator[str]:
+    """A real model for the classes that say on which `device`, open from their first test to their last."""
+    with open_engine(tiny_artifact, EngineSettings(device=request.cls.device)):
+        yield str(tiny_artifact)

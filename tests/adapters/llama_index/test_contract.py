@@ -1,4 +1,4 @@
-"""The LlamaIndex contract, on the scripted model."""
+"""The LlamaIndex contract, on the scripted model and on a real one with both executors."""
 
 from typing import Any
 
@@ -17,3 +17,23 @@ class TestScripted(LlamaIndexEmbeddingContract):
     @property
     def embedding_params(self) -> dict[str, Any]:
         return {"model": "scripted"}
+
+
+class TestNumpy(LlamaIndexEmbeddingContract):
+    device = "numpy"
+
+    @pytest.fixture(autouse=True)
+    def _model(self, tiny_model: str) -> None:
+        self.model_path = tiny_model
+
+    @property
+    def embedding_class(self) -> type[DopplerEmbedding]:
+        return DopplerEmbedding
+
+    @property
+    def embedding_params(self) -> dict[str, Any]:
+        return {"model": self.model_path, "device": self.device}
+
+
+class TestWgpu(TestNumpy):
+    device = "wgpu"

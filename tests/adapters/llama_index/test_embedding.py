@@ -5,6 +5,9 @@ import pickle
 from typing import Any
 
 import pytest
+from llama_index.core import VectorStoreIndex
+from llama_index.core.callbacks import CallbackManager
+from llama_index.core.embeddings.utils import resolve_embed_model
 from llama_index.core.ingestion import IngestionPipeline
 from llama_index.core.schema import Document, TextNode
 from llama_index.core.storage.kvstore import SimpleKVStore
@@ -192,3 +195,12 @@ def test_a_pipeline_embeds_again_only_when_a_word_changes(script: Scripted) -> N
 
 def test_the_payload_of_events_names_the_model(embed_model: DopplerEmbedding) -> None:
     assert embed_model.to_payload()["model_name"] == "scripted"
+
+
+def test_it_can_be_the_embed_model_of_everything(embed_model: DopplerEmbedding, script: Scripted) -> None:
+    with_events = resolve_embed_model(embed_model, callback_manager=CallbackManager())
+    assert with_events is embed_model, "LlamaIndex assigns its callback manager to it"
+    assert (
+        len(VectorStoreIndex.from_documents([Document(text="a")], embed_model=with_events).docstore.docs) == 1
+    )
+    assert counts(script) == [1]

@@ -1,4 +1,4 @@
-"""LangChain's standard integration tests."""
+"""LangChain's standard integration tests, on the scripted model and on a real one with both executors."""
 
 from typing import Any
 
@@ -17,3 +17,23 @@ class TestScripted(EmbeddingsIntegrationTests):
     @property
     def embedding_model_params(self) -> dict[str, Any]:
         return {"model": "scripted"}
+
+
+class TestNumpy(EmbeddingsIntegrationTests):
+    device = "numpy"
+
+    @pytest.fixture(autouse=True)
+    def _model(self, tiny_model: str) -> None:
+        self.model_path = tiny_model
+
+    @property
+    def embeddings_class(self) -> type[DopplerEmbeddings]:
+        return DopplerEmbeddings
+
+    @property
+    def embedding_model_params(self) -> dict[str, Any]:
+        return {"model": self.model_path, "device": self.device}
+
+
+class TestWgpu(TestNumpy):
+    device = "wgpu"
