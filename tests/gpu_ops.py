@@ -4,7 +4,7 @@ Inputs reach an op as every value does, from another op: a gather of row t from 
 it a pool over slots of one row where the op works on sequences.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -14,6 +14,7 @@ import numpy as np
 from doppler_core.device.adapters import choose_adapter
 from doppler_core.device.gpu import Gpu, open_gpu
 from doppler_core.device.wgpu_executor import bind_wgpu
+from doppler_core.manifest.kernel_text import kernel_text
 from doppler_core.plan.constants import make
 from doppler_core.plan.meaning import MEANINGS, Operands, Tables
 from doppler_core.plan.op import Constant, Kernel, Op, Plan, Scalar, Value, Weight
@@ -110,11 +111,13 @@ class Case:
         )
         return Plan("test", {"encode": (*feeds, op)}, {"encode": op.output}), tensors
 
-    def run(self, gpu: Gpu | None = None) -> np.ndarray:
+    def run(self, gpu: Gpu | None = None, text: Callable[[str], str] = kernel_text) -> np.ndarray:
         """The op's output on the software GPU adapter."""
         plan, tensors = self.plan()
         rows, slots = self.tables.rows, self.tables.slots
-        executor = bind_wgpu(plan, tensors, gpu or software_gpu(), max_rows=len(rows), max_slots=len(slots))
+        executor = bind_wgpu(
+            plan, tensors, gpu or software_gpu(), max_rows=len(rows), max_slots=len(slots), text=text
+        )
         return executor.run("encode", rows, slots)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gpu_ops import Case, packed_step, software_gpu
 
-from doppler_core.device.check import sections
+from doppler_core.device.limits import sections
 from doppler_core.plan.meaning import Tables
 from doppler_core.plan.op import Constant, Weight
 from doppler_core.weights.tensor import StorageType

@@ -7,8 +7,8 @@ from typing import Any
 import wgpu
 
 from doppler_core.device.adapters import GpuAdapter
-from doppler_core.device.check import Ability
 from doppler_core.device.gpu_errors import explained
+from doppler_core.device.limits import Ability
 from doppler_core.device.probe import Probe, probe
 from doppler_core.errors import LimitError
 from doppler_core.plan.op import Scalar

@@ -5,22 +5,26 @@ from contextlib import contextmanager
 
 import wgpu
 
-from doppler_core.errors import DeviceLostError, LimitError, ShaderError
+from doppler_core.errors import DeviceError, DeviceLostError, DopplerError, LimitError, ShaderError
 
 
 @contextmanager
 def explained(doing: str) -> Iterator[None]:
-    """Turn a native error inside the block into ShaderError, LimitError or DeviceLostError that says what was done."""
+    """Turn a native error inside the block into a DeviceError that says what was being done."""
     try:
         yield
+    except DopplerError:
+        raise
     except wgpu.GPUOutOfMemoryError as error:
         raise LimitError(
-            f"{doing}: the GPU is out of memory ({error}); close other engines or use fewer rows"
+            f"{doing}: the GPU is out of memory ({error}); close other engines or use a smaller context_length"
         ) from error
-    except (wgpu.GPUError, wgpu.GPUPipelineError) as error:
-        text = str(error)
-        if "lost" in text.lower() or "device is invalid" in text.lower():
-            raise DeviceLostError(
-                f"{doing}: the GPU device was lost; open the model again ({text})"
-            ) from error
-        raise ShaderError(f"{doing}: {text}") from error
+    except (wgpu.GPUError, wgpu.GPUPipelineError, RuntimeError) as error:
+        raise _kind(error)(f"{doing}: {error}") from error
+
+
+def _kind(error: Exception) -> type[DeviceError]:
+    # The library tells neither a lost device nor a failed read by a type of its own.
+    if any(word in str(error).lower() for word in ("lost", "could not map", "device is invalid")):
+        return DeviceLostError
+    return DeviceError if isinstance(error, RuntimeError) else ShaderError

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from doppler_core.device.arena import Arena
-from doppler_core.device.check import Section, all_sections
 from doppler_core.device.gpu import Gpu
+from doppler_core.device.limits import Section, sections
 from doppler_core.device.replay import Dispatch, Grid
 from doppler_core.device.upload import upload_weight, write
 from doppler_core.plan.constants import make
@@ -115,6 +115,7 @@ class _Binder:
         self.step = step
         self.owned: list[Any] = [rows, slots, step]
         self.sections: dict[str, list[Section]] = {}
+        self.params: dict[bytes, Any] = {}
         self.weights: dict[str, list[Any]] = {}
         self.constants: dict[str, Any] = {}
 
@@ -123,8 +124,8 @@ class _Binder:
     ) -> None:
         weights = plan.weights()
         total, done = sum(weight.resident_bytes for weight in weights.values()), 0
-        self.sections = all_sections(list(plan.ops()), self.gpu.max_binding)
         for name, weight in weights.items():
+            self.sections[name] = sections(weight, self.gpu.max_binding)
             self.weights[name] = [
                 upload_weight(self.gpu, weight, tensors[name], section) for section in self.sections[name]
             ]
@@ -172,11 +173,13 @@ class _Binder:
         return made
 
     def _params_buffer(self, row: Signature, params: Mapping[str, Scalar]) -> Any:
+        """One buffer for all dispatches with the same params."""
         packed = pack_params(row, params)
-        buffer = self.gpu.uniform(len(packed))
-        self.gpu.device.queue.write_buffer(buffer, 0, packed)
-        self.owned.append(buffer)
-        return buffer
+        if packed not in self.params:
+            self.params[packed] = self.gpu.uniform(len(packed))
+            self.gpu.device.queue.write_buffer(self.params[packed], 0, packed)
+            self.owned.append(self.params[packed])
+        return self.params[packed]
 
     def _buffer(self, op: Op, bound: Bound | None, values: Mapping[str, Any], section: int) -> Any:
         match bound:

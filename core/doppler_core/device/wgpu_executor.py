@@ -1,16 +1,16 @@
 """The WebGPU executor: a plan on a GPU device. Import it only where a GPU is used: it loads the native library."""
 
 import struct
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from doppler_core.device.adapters import GpuAdapter
-from doppler_core.device.check import check_plan, needed_features
 from doppler_core.device.gpu import Gpu, open_gpu
 from doppler_core.device.gpu_errors import explained
+from doppler_core.device.limits import check_plan, needed_features
 from doppler_core.device.program import UNIFORM_STRIDE, Launch, Program, bind
 from doppler_core.device.replay import Dispatch, best_encoder
 from doppler_core.errors import DeviceLostError, InputError
@@ -78,9 +78,8 @@ class WgpuExecutor:
         self._plan = plan
         self._program: Program | None = program
         self._encode = best_encoder(next(iter(program.phases.values()))[0].dispatch)
-        self._vocabulary = min(
-            (op.weights[0].shape[0] for op in plan.ops() if op.meaning == "gather"), default=None
-        )
+        self._vocabulary = _least(op.weights[0].shape[0] for op in plan.ops() if op.meaning == "gather")
+        self._positions = _least(op.constants[0].shape[0] for op in plan.ops() if op.meaning == "rope")
 
     def run(self, phase: str, rows: Rows, slots: Rows) -> Floats:
         """Run a phase on the step's tables; its output value, f32."""
@@ -142,9 +141,14 @@ class WgpuExecutor:
                 f"a step of {len(rows)} rows in {len(slots)} sequences: expected 1 to {self.max_rows} rows "
                 f"and 1 to {self.max_slots} sequences"
             )
-        if self._vocabulary is not None and int(rows[:, 0].max()) >= self._vocabulary:
-            raise InputError(f"token id {int(rows[:, 0].max())}: expected less than {self._vocabulary}")
-        if int(rows[:, 2].max()) >= len(slots) or int((slots[:, 0] + slots[:, 1]).max()) > len(rows):
+        # Past the end of a table a GPU reads zeros, or the last line, and says nothing.
+        for column, (name, size) in enumerate(
+            (("token id", self._vocabulary), ("position", self._positions))
+        ):
+            if int(rows[:, column].max()) >= size:
+                raise InputError(f"{name} {int(rows[:, column].max())}: expected less than {size}")
+        ends = slots[:, 0].astype(np.int64) + slots[:, 1]
+        if int(rows[:, 2].max()) >= len(slots) or int(ends.max()) > len(rows):
             raise InputError("a row names a slot, or a slot a row, that the step does not have")
 
     def _submit(self, launches: Collection[Launch], rows: int, sequences: int) -> None:
@@ -159,3 +163,8 @@ class WgpuExecutor:
         shape = [{"T": rows, "S": sequences}.get(str(dim), dim) for dim in value.shape]
         data = self._gpu.device.queue.read_buffer(buffer, 0, value.bytes(rows, sequences))
         return np.frombuffer(data, np.float32).reshape([int(size) for size in shape]).copy()
+
+
+def _least(sizes: Iterable[int]) -> int:
+    """The smallest size, or as much as a table of the step can say."""
+    return min(sizes, default=1 << 32)

@@ -1,6 +1,5 @@
 """Whether a GPU adapter can run a plan: found from numbers, before anything is loaded. Pure; it imports no wgpu."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from doppler_core.device.arena import Arena, lay_out
@@ -94,13 +93,3 @@ def _check_op(op: Op, ability: Ability, max_rows: int, max_slots: int) -> None:
                 f"{where}: {value.name!r} needs {size:,} bytes in one binding, the device has "
                 f"{ability.max_binding:,}: lower context_length, or use another device"
             )
-
-
-def dispatch_rows(op: Op, rows: int, sequences: int) -> int:
-    """Rows of the op's first input, which its kernel finds in step.rows: T, or S behind the pooling."""
-    return sequences if op.inputs and op.inputs[0].shape[0] == "S" else rows
-
-
-def all_sections(ops: Sequence[Op], max_binding: int) -> dict[str, list[Section]]:
-    """The sections of every weight of these ops, by its name."""
-    return {weight.name: sections(weight, max_binding) for op in ops for weight in op.weights}
