@@ -1,5 +1,6 @@
 // Shared by the plain matmuls: output[r, n] = sum over k of input[r, k] * weight[n, k], any R, N and K.
-// A workgroup makes 64 rows x 64 columns, each of its 256 threads 4 x 4 of them, over steps of 16 along K.
+// A workgroup makes 64 rows x 64 columns over steps of 16 along K; each of its 256 threads makes 4 x 4 of them, 16 apart,
+// so that neighbours store to neighbouring places.
 // The including file gives `weight4(n, k)`: weights k .. k+3 (k a multiple of 4) of row n of the bound section, 0 past K.
 // The weight is bound in sections of whole rows: this dispatch makes columns [first_row, first_row + row_count).
 
@@ -18,10 +19,10 @@ struct Params {
 const TILE = 64u;
 const DEPTH = 16u;
 
-// [k][row or column / 4]: a thread's four neighbours are one vec4. Padded by one against bank conflicts.
-const PITCH = 17u;
-var<workgroup> input_tile: array<vec4<f32>, DEPTH * PITCH>;
-var<workgroup> weight_tile: array<vec4<f32>, DEPTH * PITCH>;
+// [row or column][k / 4], padded by one against bank conflicts.
+const PITCH = 5u;
+var<workgroup> input_tile: array<vec4<f32>, TILE * PITCH>;
+var<workgroup> weight_tile: array<vec4<f32>, TILE * PITCH>;
 
 fn input4(row: u32, k: u32) -> vec4<f32> {
     var values = vec4<f32>();
@@ -35,14 +36,17 @@ fn input4(row: u32, k: u32) -> vec4<f32> {
     return values;
 }
 
-fn store4(row: u32, column: u32, values: vec4<f32>) {
-    if (row < step.rows) {
-        let base = row * params.columns + params.first_row + column;
-        if (column < params.row_count) { output[base] = values.x; }
-        if (column + 1u < params.row_count) { output[base + 1u] = values.y; }
-        if (column + 2u < params.row_count) { output[base + 2u] = values.z; }
-        if (column + 3u < params.row_count) { output[base + 3u] = values.w; }
+fn store(row: u32, column: u32, value: f32) {
+    if (row < step.rows && column < params.row_count) {
+        output[row * params.columns + params.first_row + column] = value;
     }
+}
+
+fn store4(row: u32, column: u32, values: vec4<f32>) {
+    store(row, column, values.x);
+    store(row, column + 16u, values.y);
+    store(row, column + 32u, values.z);
+    store(row, column + 48u, values.w);
 }
 
 @compute @workgroup_size(256)
@@ -60,8 +64,8 @@ fn main(
     }
     // Loading: a thread brings four values along K of one row and of one column.
     let line = thread / 4u;
-    let depth = thread % 4u * 4u;
-    // Computing: a thread owns rows 4y .. 4y+3 and columns 4x .. 4x+3 of the tile.
+    let quarter = thread % 4u;
+    // Computing: a thread owns rows y, y + 16, y + 32, y + 48 and columns x, x + 16, x + 32, x + 48 of the tile.
     let x = thread % 16u;
     let y = thread / 16u;
 
@@ -70,32 +74,33 @@ fn main(
     var sum2 = vec4<f32>();
     var sum3 = vec4<f32>();
     for (var start = 0u; start < params.inner; start += DEPTH) {
-        let a = input4(first_row + line, start + depth);
-        var b = vec4<f32>();
-        if (first_column + line < params.row_count && start + depth < params.inner) {
-            b = weight4(first_column + line, start + depth);
+        let k = start + quarter * 4u;
+        var weights = vec4<f32>();
+        if (first_column + line < params.row_count && k < params.inner) {
+            weights = weight4(first_column + line, k);
         }
-        for (var i = 0u; i < 4u; i++) {
-            let at = (depth + i) * PITCH + line / 4u;
-            input_tile[at][line % 4u] = a[i];
-            weight_tile[at][line % 4u] = b[i];
-        }
+        input_tile[line * PITCH + quarter] = input4(first_row + line, k);
+        weight_tile[line * PITCH + quarter] = weights;
         workgroupBarrier();
-        for (var k = 0u; k < DEPTH; k++) {
-            let columns = weight_tile[k * PITCH + x];
-            let rows = input_tile[k * PITCH + y];
-            sum0 += rows.x * columns;
-            sum1 += rows.y * columns;
-            sum2 += rows.z * columns;
-            sum3 += rows.w * columns;
+        for (var part = 0u; part < 4u; part++) {
+            let columns = mat4x4<f32>(
+                weight_tile[x * PITCH + part],
+                weight_tile[(x + 16u) * PITCH + part],
+                weight_tile[(x + 32u) * PITCH + part],
+                weight_tile[(x + 48u) * PITCH + part],
+            );
+            sum0 += input_tile[y * PITCH + part] * columns;
+            sum1 += input_tile[(y + 16u) * PITCH + part] * columns;
+            sum2 += input_tile[(y + 32u) * PITCH + part] * columns;
+            sum3 += input_tile[(y + 48u) * PITCH + part] * columns;
         }
         workgroupBarrier();
     }
 
-    let row = first_row + y * 4u;
-    let column = first_column + x * 4u;
+    let row = first_row + y;
+    let column = first_column + x;
     store4(row, column, sum0);
-    store4(row + 1u, column, sum1);
-    store4(row + 2u, column, sum2);
-    store4(row + 3u, column, sum3);
+    store4(row + 16u, column, sum1);
+    store4(row + 32u, column, sum2);
+    store4(row + 48u, column, sum3);
 }
