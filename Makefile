@@ -29,7 +29,7 @@ $(VENV)/test.ready: pyproject.toml setup.sh
 
 # After a change to a kernel's text: write its digest into the shipped manifests.
 pin: $(VENV)/test.ready
-	for manifest in manifests/*-*.json manifests/templates/*.json; do $(BIN)/doppler-plugins pin "$$manifest" || exit 1; done
+	for manifest in manifests/*-*.json manifests/templates/*.json models/*/manifest.json; do $(BIN)/doppler-plugins pin "$$manifest" || exit 1; done
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache

@@ -17,6 +17,8 @@ from torch import Tensor
 
 LONGEST = 2048  # tokens of a text
 MODULES = ("Transformer", "Pooling", "Dense", "Dense", "Normalize")
+# Lengths a vector may be cut to: each was trained to stand alone.
+WIDTHS = (128, 64, 32)
 DENSE = {"2_Dense": "dense_in", "3_Dense": "dense_out"}
 PROMPTS = {
     "query": "task: search result | query: ",
@@ -45,6 +47,7 @@ def config(shape: Shape) -> dict[str, Any]:
         "initializer_range": 0.02,
         "intermediate_size": shape.intermediate,
         "layer_types": kinds,
+        "matryoshka_dimensions": list(WIDTHS),
         "max_position_embeddings": LONGEST,
         "model_type": "gemma3_text",
         "num_attention_heads": shape.heads,

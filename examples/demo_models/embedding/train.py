@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 import torch.nn.functional as F
 from data import Augmenter, Passage, as_document, as_query, load_passages, load_synonyms
-from export import write_checkpoint
+from export import WIDTHS, write_checkpoint
 from model import Encoder, Shape
 from start import word_statistics
 from tokenizer import Sampler, train_tokenizer
@@ -22,7 +22,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 # Every width is trained to stand alone ("matryoshka"), so a vector may be cut and normalised again.
-WIDTHS = {128: 1.0, 64: 0.6, 32: 0.3}
+WIDTH_WEIGHTS = dict(zip(WIDTHS, (1.0, 0.6, 0.3), strict=True))
 SCALE = 20.0  # cosine -> logit: a temperature of 0.05
 SMOOTHING = 0.05
 QUERIES = 3  # of each passage of a step
@@ -71,10 +71,10 @@ def embed(model: Encoder, rows: list[list[int]], deep: bool = True, chunk: int =
 def contrast(queries: Tensor, documents: Tensor, gold: Tensor) -> Tensor:
     """InfoNCE over all documents of the step, summed over the widths with their weights."""
     total = queries.new_zeros(())
-    for width, weight in WIDTHS.items():
+    for width, weight in WIDTH_WEIGHTS.items():
         q, d = F.normalize(queries[:, :width], dim=-1), F.normalize(documents[:, :width], dim=-1)
         total = total + weight * F.cross_entropy(SCALE * q @ d.T, gold, label_smoothing=SMOOTHING)
-    return total / sum(WIDTHS.values())
+    return total / sum(WIDTH_WEIGHTS.values())
 
 
 def first_right(
