@@ -1,7 +1,6 @@
-"""Gives adapter tests a scripted model in place of real ones, or holds the tiny real one open for them."""
+"""Gives adapter tests a scripted model in place of real ones, or holds the bundled one open for them."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +18,7 @@ def script(monkeypatch: pytest.MonkeyPatch) -> Scripted:
 
 
 @pytest.fixture(scope="class")
-def tiny_model(request: pytest.FixtureRequest, tiny_artifact: Path) -> Iterator[str]:
-    """A real model for the classes that say on which `device`, open from their first test to their last."""
-    with open_engine(tiny_artifact, EngineSettings(device=request.cls.device)):
-        yield str(tiny_artifact)
+def bundled_model(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The bundled model for classes that say on which `device`, open from their first test to their last."""
+    with open_engine("demo-embedding", EngineSettings(device=request.cls.device)):
+        yield

@@ -1,4 +1,4 @@
-"""The LlamaIndex contract, on the scripted model and on a real one with both executors."""
+"""The LlamaIndex contract, on the scripted model and the bundled one with both executors."""
 
 from typing import Any
 
@@ -19,12 +19,9 @@ class TestScripted(LlamaIndexEmbeddingContract):
         return {"model": "scripted"}
 
 
+@pytest.mark.usefixtures("bundled_model")
 class TestNumpy(LlamaIndexEmbeddingContract):
     device = "numpy"
-
-    @pytest.fixture(autouse=True)
-    def _model(self, tiny_model: str) -> None:
-        self.model_path = tiny_model
 
     @property
     def embedding_class(self) -> type[DopplerEmbedding]:
@@ -32,7 +29,7 @@ class TestNumpy(LlamaIndexEmbeddingContract):
 
     @property
     def embedding_params(self) -> dict[str, Any]:
-        return {"model": self.model_path, "device": self.device}
+        return {"model": "demo-embedding", "device": self.device}
 
 
 class TestWgpu(TestNumpy):

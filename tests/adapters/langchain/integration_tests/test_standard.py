@@ -1,4 +1,4 @@
-"""LangChain's standard integration tests, on the scripted model and on a real one with both executors."""
+"""LangChain's standard integration tests, on the scripted model and the bundled one with both executors."""
 
 from typing import Any
 
@@ -19,12 +19,9 @@ class TestScripted(EmbeddingsIntegrationTests):
         return {"model": "scripted"}
 
 
+@pytest.mark.usefixtures("bundled_model")
 class TestNumpy(EmbeddingsIntegrationTests):
     device = "numpy"
-
-    @pytest.fixture(autouse=True)
-    def _model(self, tiny_model: str) -> None:
-        self.model_path = tiny_model
 
     @property
     def embeddings_class(self) -> type[DopplerEmbeddings]:
@@ -32,7 +29,7 @@ class TestNumpy(EmbeddingsIntegrationTests):
 
     @property
     def embedding_model_params(self) -> dict[str, Any]:
-        return {"model": self.model_path, "device": self.device}
+        return {"model": "demo-embedding", "device": self.device}
 
 
 class TestWgpu(TestNumpy):
