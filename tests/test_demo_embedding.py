@@ -30,5 +30,7 @@ def test_the_right_passage_comes_first(device: str, dimensions: int, floor: floa
 
 
 def test_it_is_small() -> None:
-    files = [path for path in (data_dir("models") / "demo-embedding").iterdir() if path.name != ".verified.json"]
+    files = [
+        path for path in (data_dir("models") / "demo-embedding").iterdir() if path.name != ".verified.json"
+    ]
     assert sum(path.stat().st_size for path in files) < 3_000_000

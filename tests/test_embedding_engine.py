@@ -183,11 +183,6 @@ def test_a_lower_context_length_is_the_bound(tiny_artifact: Path) -> None:
         open_engine(tiny_artifact, EngineSettings(device="numpy", context_length=1000))
 
 
-def test_a_model_with_little_memory_runs_from_its_file(tiny_artifact: Path, numpy_engine: Engine) -> None:
-    with open_engine(tiny_artifact, EngineSettings(device="numpy", memory_limit=200_000)) as small:
-        assert np.abs(small.embed(TEXTS).vectors - numpy_engine.embed(TEXTS).vectors).max() < 1e-5
-
-
 def test_engines_of_equal_settings_are_shared_and_the_last_close_closes(tiny_artifact: Path) -> None:
     settings = EngineSettings(device="numpy", context_length=64)
     first, second = open_engine(tiny_artifact, settings), open_engine(tiny_artifact, settings)

@@ -25,6 +25,7 @@ from doppler_core.errors import (
     PluginError,
     SettingsError,
 )
+from doppler_core.plan.cost import numpy_matrices, numpy_resident
 from doppler_core.settings import EngineSettings
 from doppler_plugins import EngineHandle, open_engine
 from doppler_plugins import registry as registry_module
@@ -251,10 +252,17 @@ def test_numpy_runs_in_less_memory_than_the_expanded_weights_need(
     half = replace(settings, precision="f16")
     with open_engine(tiny_checkpoint, half) as engine:
         whole, plain = engine.memory_bytes, engine.embed(TEXTS).vectors
-    with open_engine(tiny_checkpoint, replace(half, memory_limit=1000)) as engine:
+        need, matrices = numpy_resident(engine.plan), numpy_matrices(engine.plan)
+    with open_engine(tiny_checkpoint, replace(half, memory_limit=need - matrices // 2)) as engine:
         assert engine.memory_bytes < whole
         # The same f16 weights, expanded in blocks: the products may sum in another order.
         assert np.allclose(engine.embed(TEXTS).vectors, plain, atol=1e-5)
+
+
+def test_numpy_needs_room_for_the_buffers_of_a_step(tiny_artifact: Path, settings: EngineSettings) -> None:
+    with pytest.raises(LimitError, match="memory_limit=1,000"):
+        open_engine(tiny_artifact, replace(settings, memory_limit=1000))
+    assert open_count() == 0
 
 
 def test_a_gpu_that_may_not_hold_the_weights_is_refused_before_loading(

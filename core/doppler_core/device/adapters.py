@@ -3,6 +3,9 @@
 The native library is imported on first use: it costs a quarter of a second and may start driver threads.
 """
 
+import contextlib
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,7 +46,8 @@ def list_adapters() -> list[GpuAdapter]:
     """All GPU adapters, numbered as `wgpu:<index>` names them; empty where the native library finds none."""
     import wgpu
 
-    found = [a for a in wgpu.gpu.enumerate_adapters_sync() if a.info["backend_type"] in _BACKENDS]
+    with _no_display():
+        found = [a for a in wgpu.gpu.enumerate_adapters_sync() if a.info["backend_type"] in _BACKENDS]
     return [
         GpuAdapter(
             index=index,
@@ -55,6 +59,20 @@ def list_adapters() -> list[GpuAdapter]:
         )
         for index, adapter in enumerate(found)
     ]
+
+
+@contextlib.contextmanager
+def _no_display() -> Iterator[None]:
+    """Where there is no display, keep Mesa's device-select layer from looking for one: it complains on stderr."""
+    name = "NODEVICE_SELECT"
+    if "XDG_RUNTIME_DIR" in os.environ or name in os.environ:
+        yield
+        return
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop(name, None)
 
 
 def choose_adapter(device: str, adapters: list[GpuAdapter] | None = None) -> GpuAdapter:

@@ -20,11 +20,14 @@ def explained(doing: str) -> Iterator[None]:
             f"{doing}: the GPU is out of memory ({error}); close other engines or use a smaller context_length"
         ) from error
     except (wgpu.GPUError, wgpu.GPUPipelineError, RuntimeError) as error:
-        raise _kind(error)(f"{doing}: {error}") from error
+        raise _translated(doing, error) from error
 
 
-def _kind(error: Exception) -> type[DeviceError]:
+def _translated(doing: str, error: Exception) -> DeviceError:
     # The library tells neither a lost device nor a failed read by a type of its own.
     if any(word in str(error).lower() for word in ("lost", "could not map", "device is invalid")):
-        return DeviceLostError
-    return DeviceError if isinstance(error, RuntimeError) else ShaderError
+        return DeviceLostError(
+            f"{doing}: the GPU device was lost, so close the engine and open the model again ({error})"
+        )
+    kind = DeviceError if isinstance(error, RuntimeError) else ShaderError
+    return kind(f"{doing}: {error}")

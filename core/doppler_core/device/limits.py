@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from doppler_core.device.arena import Arena, lay_out
 from doppler_core.errors import LimitError, PlanError
+from doppler_core.plan.arena import Arena, lay_out
 from doppler_core.plan.kernels import signature
 from doppler_core.plan.op import Op, Plan, Weight
 from doppler_core.plan.signature import bind_operands, fits, kernel_params

@@ -13,11 +13,11 @@ from itertools import groupby
 import numpy as np
 import numpy.typing as npt
 
-from doppler_core.device.arena import lay_out
 from doppler_core.device.numpy_ops import ROW_OPS, WHOLE_OPS, Call, attention, attention_parts
 from doppler_core.device.numpy_weights import Expanded, NumpyWeight, Packed
 from doppler_core.device.threads import blas_controller, blas_threads
 from doppler_core.errors import EngineClosedError
+from doppler_core.plan.arena import lay_out
 from doppler_core.plan.constants import make
 from doppler_core.plan.meaning import Array, Tables
 from doppler_core.plan.op import Op, Plan

@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from doppler_core.device.arena import Arena
 from doppler_core.device.gpu import Gpu
 from doppler_core.device.limits import Section, sections
 from doppler_core.device.replay import Dispatch, Grid
 from doppler_core.device.upload import upload_weight, write
+from doppler_core.plan.arena import Arena
 from doppler_core.plan.constants import make
 from doppler_core.plan.kernels import signature
 from doppler_core.plan.op import Constant, Op, Plan, Scalar, Value, Weight

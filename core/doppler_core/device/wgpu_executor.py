@@ -1,5 +1,6 @@
 """The WebGPU executor: a plan on a GPU device. Import it only where a GPU is used: it loads the native library."""
 
+import gc
 import struct
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
@@ -117,6 +118,9 @@ class WgpuExecutor:
             for buffer in program.buffers:
                 buffer.destroy()
             self._gpu.device.destroy()
+            # A device and its queue hold each other: only the collector frees them, and with them the driver's memory.
+            del program, self._gpu, self._encode
+            gc.collect()
 
     @staticmethod
     def _ends(op: Op, launches: tuple[Launch, ...], index: int) -> bool:

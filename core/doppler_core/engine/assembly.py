@@ -4,6 +4,7 @@ Takes an artifact's folder, its manifest and what finds a model type; gives an E
 can be refused is refused before weights are loaded: digests, limits, memory.
 """
 
+import dataclasses
 import hashlib
 import json
 import logging
@@ -23,8 +24,8 @@ from doppler_core.manifest.digest import verify_digests
 from doppler_core.manifest.load import load_manifest, manifest_json
 from doppler_core.manifest.model import Manifest
 from doppler_core.plan.check import check
-from doppler_core.plan.cost import gpu_resident, numpy_resident
-from doppler_core.plan.op import Plan
+from doppler_core.plan.cost import gpu_resident, numpy_matrices, numpy_resident
+from doppler_core.plan.op import Plan, Step
 from doppler_core.plan.profile import AdapterFacts, apply_profile, choose_profile
 from doppler_core.settings import EngineSettings, Progress
 from doppler_core.text.tokenizer import Tokenizer
@@ -48,11 +49,6 @@ class Lowered:
     plan: Plan
     adapter: GpuAdapter | None
 
-    @property
-    def rows(self) -> int:
-        """The longest text is one step at most; a context_length that was asked for also bounds the step."""
-        return max(self.model_type.capabilities(self.manifest).context_length, _STEP_ROWS)
-
 
 def lower_artifact(
     folder: Path,
@@ -68,6 +64,8 @@ def lower_artifact(
     manifest = _with_context_length(manifest, settings.context_length)
     model_type = model_type_of(manifest)
     plan = check(model_type.lower(manifest, artifact.tensors))
+    longest = model_type.capabilities(manifest).context_length
+    plan = dataclasses.replace(plan, largest=Step(max(longest, _STEP_ROWS), _STEP_SEQUENCES))
     for note in verify_digests(manifest, _kernels_run(manifest, plan)):
         logger.info("%s: %s", plan.model, note)
     adapter = _choose_adapter(settings.device, plan.model)
@@ -84,6 +82,7 @@ def assemble(lowered: Lowered, settings: EngineSettings, progress: Progress | No
             f"{artifact.path}: the artifact has no tokenizer.json: convert the checkpoint again"
         )
     tokenizer = Tokenizer(artifact.tokenizer_files["tokenizer.json"], _vocabulary(plan))
+    memory.give_back()  # building Gemma's tokenizer leaves three times of what it keeps
     executor, reserved = _execute(lowered, settings, progress)
 
     def closing() -> None:
@@ -91,6 +90,7 @@ def assemble(lowered: Lowered, settings: EngineSettings, progress: Progress | No
             executor.close()
         finally:
             memory.release(reserved)
+            memory.give_back()
 
     try:
         return Engine(
@@ -118,13 +118,14 @@ def _execute(
         lowered.adapter,
         settings.memory_limit,
     )
-    rows, slots = lowered.rows, _STEP_SEQUENCES
+    rows, slots = plan.largest.rows, plan.largest.sequences
     if adapter is None:
-        # What does not fit is kept packed and expanded a block at a time, so that less room is slower and no error.
-        need, left = numpy_resident(plan), memory.room(limit)
-        held = need if left is None else min(need, max(0, left))
+        # Matrices that do not fit are kept packed and expanded a block at a time, so that less room is slower and no
+        # error, as long as there is enough for the buffers of a step.
+        need, matrices, left = numpy_resident(plan), numpy_matrices(plan), memory.room(limit)
+        held = need if left is None else max(need - matrices, min(need, left))
         reserved = memory.reserve(held, plan.model, limit)
-        room = None if held == need else held
+        room = None if held == need else held - (need - matrices)
         return _or_release(
             reserved,
             lambda: NumpyExecutor(

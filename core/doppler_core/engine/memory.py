@@ -1,5 +1,6 @@
 """The memory that the engines of this process share: reserved before anything is loaded."""
 
+import ctypes
 import os
 import threading
 from pathlib import Path
@@ -46,6 +47,14 @@ def reserve(need: int, what: str, limit: int | None) -> object:
     with _lock:
         _reserved[key] = need
     return key
+
+
+def give_back() -> None:
+    """Return freed memory to the system, where the C library keeps it for itself (glibc); milliseconds."""
+    try:
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+    except (OSError, AttributeError):
+        return  # another C library, which gives back by itself
 
 
 def release(key: object) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from doppler_core.plan.arena import lay_out
 from doppler_core.plan.op import ROWS, SLOTS, Op, Plan
 from doppler_core.weights.tensor import tensor_bytes
 
@@ -76,18 +77,37 @@ def least_bytes(plan: Plan, phase: str, rows: int, sequences: int) -> int:
 
 
 def gpu_resident(plan: Plan) -> int:
-    """Bytes of weights and constants on a GPU, in the types the kernels read; step buffers come on top."""
-    constants = {constant.name: constant.resident_bytes for op in plan.ops() for constant in op.constants}
-    return sum(weight.resident_bytes for weight in plan.weights().values()) + sum(constants.values())
+    """Bytes on a GPU: weights in the types the kernels read, constants, the buffers of the largest step."""
+    return (
+        sum(weight.resident_bytes for weight in plan.weights().values()) + _constants(plan) + step_bytes(plan)
+    )
 
 
 def numpy_resident(plan: Plan) -> int:
-    """Bytes of f32 matrices and constants of the NumPy executor; looked-up tables and f32 weights stay in the file."""
+    """Bytes of the NumPy executor: f32 matrices, constants, the buffers of the largest step."""
+    return numpy_matrices(plan) + _constants(plan) + step_bytes(plan)
+
+
+def numpy_matrices(plan: Plan) -> int:
+    """Bytes of the matrices expanded to f32; weights that are looked up, or f32 already, stay in the file."""
     looked_up = {weight.name for op in plan.ops() if op.meaning == "gather" for weight in op.weights}
-    constants = {constant.name: constant.resident_bytes for op in plan.ops() for constant in op.constants}
-    matrices = sum(
+    return sum(
         tensor_bytes("f32", weight.shape)
         for weight in plan.weights().values()
         if weight.name not in looked_up and weight.stored != "f32"
     )
-    return matrices + sum(constants.values())
+
+
+def step_bytes(plan: Plan) -> int:
+    """Bytes of intermediates and tables for the plan's largest step; phases use the same buffers in turn."""
+    rows, sequences = plan.largest.rows, plan.largest.sequences
+    arenas = [
+        lay_out(ops, [plan.outputs[phase].name], rows, sequences).bytes for phase, ops in plan.phases.items()
+    ]
+    return max(arenas, default=0) + ROWS.bytes(rows, sequences) + SLOTS.bytes(rows, sequences)
+
+
+def _constants(plan: Plan) -> int:
+    return sum(
+        {constant.name: constant.resident_bytes for op in plan.ops() for constant in op.constants}.values()
+    )

@@ -124,14 +124,26 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Step:
+    """The size of a step: rows T and sequences S."""
+
+    rows: int
+    sequences: int
+
+
+@dataclass(frozen=True)
 class Plan:
-    """What runs, in order. `outputs` names the value read back at the end of each phase."""
+    """What runs, in order.
+
+    outputs: the value read back at the end of each phase. largest: the largest step that buffers are made for.
+    """
 
     model: str
     phases: Mapping[str, tuple[Op, ...]]
     outputs: Mapping[str, Value]
     findings: tuple[Finding, ...] = ()
     profile: str | None = None
+    largest: Step = Step(1, 1)
 
     def ops(self) -> Iterator[Op]:
         """All ops of all phases."""

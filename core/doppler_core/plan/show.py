@@ -67,7 +67,9 @@ def _cost_lines(plan: Plan, phase: str | None, rows: int, sequences: int) -> Ite
         total = phase_cost(plan, name, rows, sequences)
         least = least_bytes(plan, name, rows, sequences)
         yield f"  {name}: {total.bytes / 1e6:,.1f} MB moved, {total.flops / 1e9:,.2f} GFLOP; least possible {least / 1e6:,.1f} MB"
-    yield f"  resident on a GPU {gpu_resident(plan) / 1e6:,.1f} MB, with NumPy {numpy_resident(plan) / 1e6:,.1f} MB, and step buffers"
+    gpu, numpy = gpu_resident(plan) / 1e6, numpy_resident(plan) / 1e6
+    yield f"resident, with buffers for steps of {plan.largest.rows} rows in {plan.largest.sequences} sequences"
+    yield f"  on a GPU {gpu:,.1f} MB, with NumPy {numpy:,.1f} MB"
 
 
 def plan_json(
@@ -96,6 +98,7 @@ def plan_json(
             "sequences": sequences,
             "phases": {name: dataclasses.asdict(phase_cost(plan, name, rows, sequences)) for name in names},
             "leastBytes": {name: least_bytes(plan, name, rows, sequences) for name in names},
+            "largestStep": dataclasses.asdict(plan.largest),
             "residentBytes": {"gpu": gpu_resident(plan), "numpy": numpy_resident(plan)},
         }
     return found

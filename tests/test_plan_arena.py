@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from doppler_core.device.arena import lay_out
+from doppler_core.plan.arena import lay_out
 from doppler_core.plan.op import Kernel, Op, Value
 
 
