@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -227,6 +228,8 @@ def test_the_message_says_what_to_change(change: tuple[str, dict[str, Any]], exp
         (b'{"a": ' * 41 + b"1" + b"}" * 41, "nested too deep"),
         (b"[" * 1_000_000, "nested too deep"),
         (b'{"a": 1,}', "not JSON at line 1, column 9"),
+        (b'{"a": "\\ud800"}', "half of a surrogate pair"),
+        (b'{"\\udc00\\ud83e": 1}', "half of a surrogate pair"),
         (b"", "not JSON"),
         (b" " * (4 * 2**20 + 1), "larger than"),
     ],
@@ -242,10 +245,20 @@ def test_a_text_that_is_not_strict_json_is_an_error_that_names_the_file(
     assert expected in str(caught.value)
 
 
-def test_a_missing_file_and_a_folder_are_errors_that_name_them(tmp_path: Path) -> None:
-    for path in (tmp_path / "none.json", tmp_path):
-        with pytest.raises(ManifestError, match="can't be read"):
+def test_what_is_no_regular_file_is_an_error_that_names_it_and_keeps_nobody_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+    for path in (
+        tmp_path / "none.json",
+        tmp_path,
+        tmp_path / "pipe.json",
+        Path("/dev/zero"),
+        tmp_path / ("n" * 300),
+    ):
+        with pytest.raises(ManifestError, match="can't be read") as caught:
             load_manifest(path)
+        assert str(path) in str(caught.value)
+    with pytest.raises(ManifestError, match="not a path"):
+        load_manifest(tmp_path / "nul\0")
 
 
 def test_a_loaded_manifest_can_not_be_changed() -> None:

@@ -1,6 +1,8 @@
 """Checkpoint folders: the sentence-transformers layout is read whole, or refused with the file and the reason."""
 
+import errno
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -190,7 +192,24 @@ def test_modules_in_another_order_are_refused(folder: Path) -> None:
         read_checkpoint(folder)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[1]", '{"a": 1, "a": 2}', '{"a": Infinity}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[1]",
+        '{"a": 1, "a": 2}',
+        '{"a": Infinity}',
+        '{"a": 1e999}',
+        '{"a": "\\ud800"}',
+        '{"\\udc00\\ud800": 1}',
+        '{"a": ' + "[" * 101 + "]" * 101 + "}",
+        '{"a": ' * 900 + "1" + "}" * 900,
+        "[" * 100_000,
+        '{"a": ' + "9" * 5000 + "}",
+    ],
+    ids=lambda text: repr(text[:20]),
+)
 @pytest.mark.parametrize(
     "file", ["config.json", "1_Pooling/config.json", "config_sentence_transformers.json"]
 )
@@ -199,6 +218,47 @@ def test_bad_json_names_its_file(folder: Path, file: str, text: str) -> None:
     with pytest.raises(FileFormatError) as caught:
         read_checkpoint(folder)
     assert str(folder / file) in str(caught.value)
+
+
+def test_a_pair_of_surrogates_is_the_letter_it_stands_for(folder: Path) -> None:
+    (folder / "config_sentence_transformers.json").write_text('{"prompts": {"query": "\\ud83e\\udd89 "}}')
+    assert read_checkpoint(folder).sentence.prompts == {"query": "\U0001f989 "}  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("place", ["x" * 300, "a/" * 3000, "\u00e9" * 200])
+def test_a_folder_name_that_no_system_takes_is_refused(folder: Path, place: str) -> None:
+    for index in range(4):
+        modules = json.loads((folder / "modules.json").read_text())
+        modules[index]["path"] = place
+        write_json(folder / "modules.json", modules)
+        with pytest.raises(FileFormatError, match="is not a file name"):
+            read_checkpoint(folder)
+        write_checkpoint(folder)
+
+
+@pytest.mark.parametrize("bias", [None, "", 0, "yes"])
+def test_a_dense_layers_bias_is_yes_or_no(folder: Path, bias: object) -> None:
+    change_json(folder / "2_Dense" / "config.json", bias=bias)
+    with pytest.raises(FileFormatError, match=r"2_Dense.*`bias`: expected bool"):
+        read_checkpoint(folder)
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EIO, errno.ESTALE])
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
+def test_a_file_that_the_system_refuses_is_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, number: int
+) -> None:
+    stat = Path.stat
+
+    def refuse(path: Path, **options: bool) -> os.stat_result:
+        if path.name == name:
+            raise OSError(number, os.strerror(number), str(path))
+        return stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", refuse)
+    with pytest.raises(FileFormatError, match=os.strerror(number)) as caught:
+        read_checkpoint(folder)
+    assert str(folder / name) in str(caught.value)
 
 
 json_values = st.recursive(

@@ -167,16 +167,41 @@ def test_too_little_room_is_said_before_anything_is_written(
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
 
 
-def test_a_disk_that_runs_full_leaves_nothing(
-    checkpoint: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("number", "error", "words"),
+    [
+        (errno.ENOSPC, DiskSpaceError, "ran full"),
+        (errno.EDQUOT, DiskSpaceError, "ran full"),
+        (errno.EFBIG, DiskSpaceError, "ran full"),
+        (errno.EROFS, SettingsError, "can't be written"),
+        (errno.EIO, SettingsError, "can't be written"),
+    ],
+)
+def test_a_disk_that_takes_no_more_leaves_nothing(
+    checkpoint: Checkpoint,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    error: type[Exception],
+    words: str,
 ) -> None:
-    def full(writer: ShardWriter, data: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
+    def refuse(writer: ShardWriter, data: object) -> None:
+        raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(ShardWriter, "_write", full)
-    with pytest.raises(DiskSpaceError, match="ran full"):
+    monkeypatch.setattr(ShardWriter, "_write", refuse)
+    with pytest.raises(error, match=words) as caught:
         convert(checkpoint, MANIFEST, tmp_path / "out")
+    assert str(tmp_path / "out") in str(caught.value)
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint"]
+
+
+@pytest.mark.parametrize("place", ["checkpoint/tokenizer.json/out", "n" * 300, "new/" + "n" * 300])
+def test_a_place_that_can_not_be_a_folder_is_an_error_that_names_it(
+    checkpoint: Checkpoint, tmp_path: Path, place: str
+) -> None:
+    with pytest.raises(SettingsError, match="can't be written") as caught:
+        convert(checkpoint, MANIFEST, tmp_path / place)
+    assert str(tmp_path / place) in str(caught.value)
 
 
 # --- what was there before -----------------------------------------------------------------------------------------
@@ -218,7 +243,7 @@ def test_a_failed_replacement_leaves_the_old_artifact(
         return rename(path, target)
 
     monkeypatch.setattr(Path, "rename", fail_the_second)
-    with pytest.raises(OSError, match="Input/output"):
+    with pytest.raises(SettingsError, match="Input/output"):
         convert(checkpoint, MANIFEST, out, existing="replace")
     assert contents(out) == before
     assert not left_over(tmp_path)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -16,12 +17,17 @@ DEEPEST = 40
 def read_text(path: Path) -> str:
     """The file's text, its line ends as they are. ManifestError: unreadable, too large, not UTF-8."""
     try:
+        # A pipe would keep its reader waiting.
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise ManifestError(f"{path}: can't be read (not a regular file); expected a JSON file")
         with path.open("rb") as file:
             data = file.read(LARGEST_BYTES + 1)
     except OSError as error:
         raise ManifestError(
             f"{path}: can't be read ({error.strerror or error}); expected a JSON file"
         ) from None
+    except ValueError as error:
+        raise ManifestError(f"{str(path)!r}: not a path ({error}); expected that of a JSON file") from None
     if len(data) > LARGEST_BYTES:
         raise ManifestError(f"{path}: larger than {LARGEST_BYTES} bytes; expected a manifest, not weights")
     try:
@@ -35,7 +41,8 @@ def read_text(path: Path) -> str:
 def parse_object(text: str, name: str) -> dict[str, Any]:
     """The JSON object in `text`; `name` stands for the file in messages.
 
-    ManifestError: not JSON, a key twice in one object, NaN or an infinity, nested too deep, not an object.
+    ManifestError: not JSON, a key twice in one object, NaN or an infinity, half of a surrogate pair, nested too deep,
+    not an object.
     """
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -55,6 +62,7 @@ def parse_object(text: str, name: str) -> dict[str, Any]:
 
     try:
         value = json.loads(text, object_pairs_hook=unique, parse_constant=refuse, parse_float=finite)
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
     except json.JSONDecodeError as error:
         raise ManifestError(
             f"{name}: not JSON at line {error.lineno}, column {error.colno}: {error.msg}"
@@ -63,6 +71,8 @@ def parse_object(text: str, name: str) -> dict[str, Any]:
         raise ManifestError(f"{name}: nested too deep; expected at most {DEEPEST} levels") from None
     except ManifestError:
         raise
+    except UnicodeEncodeError:
+        raise ManifestError(f"{name}: a string holds half of a surrogate pair; remove it") from None
     except ValueError:
         # Python refuses to read a whole number of thousands of digits.
         raise ManifestError(f"{name}: a number has too many digits") from None

@@ -14,7 +14,7 @@ from doppler_core.errors import FileFormatError, ModelNotFoundError
 from doppler_core.settings import Progress
 from doppler_core.weights.artifact_format import ARTIFACT_FILE, MANIFEST_FILE, ArtifactInfo, read_info
 from doppler_core.weights.checkpoint import TOKENIZER_FILES
-from doppler_core.weights.files import map_file, read_json_object
+from doppler_core.weights.files import map_file, read_json_object, reading
 from doppler_core.weights.integrity import check_hashes, check_hashes_if_changed, check_sizes
 from doppler_core.weights.staging import is_staging
 from doppler_core.weights.table import TensorTable
@@ -37,6 +37,7 @@ class Artifact:
     identity: str
 
 
+@reading()
 def open_artifact(folder: Path | str, progress: Progress | None = None) -> Artifact:
     """Open an artifact; the weights stay on disk until they are used.
 
@@ -65,6 +66,7 @@ def open_artifact(folder: Path | str, progress: Progress | None = None) -> Artif
     return Artifact(folder, manifest, table, files, info, digest.hexdigest())
 
 
+@reading()
 def verify(folder: Path | str, progress: Progress | None = None) -> ArtifactInfo:
     """Check everything `open_artifact` checks, and every hash, whatever was checked before."""
     folder, info = _checked(folder)

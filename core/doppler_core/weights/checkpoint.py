@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from doppler_core.errors import FileFormatError, ModelNotFoundError
-from doppler_core.weights.files import read_json_object
+from doppler_core.weights.files import read_json_object, reading
 from doppler_core.weights.safetensors import read_folder
 from doppler_core.weights.sentence_modules import (
     MODULES_FILE,
@@ -53,6 +53,7 @@ class Checkpoint:
     source_id: str | None
 
 
+@reading()
 def read_checkpoint(folder: Path | str) -> Checkpoint:
     """Read a folder's headers and settings; the weights themselves stay on disk.
 

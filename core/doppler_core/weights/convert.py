@@ -5,6 +5,7 @@ not at all. Deterministic: equal input gives equal bytes. It reads only `quantiz
 manifest, which others made and checked.
 """
 
+import contextlib
 import errno
 import hashlib
 import json
@@ -18,7 +19,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
-from doppler_core.errors import DiskSpaceError, FileFormatError, SettingsError
+from doppler_core.errors import DiskSpaceError, DopplerError, FileFormatError, SettingsError
 from doppler_core.settings import Progress
 from doppler_core.weights.artifact_format import (
     ARTIFACT_FILE,
@@ -41,6 +42,8 @@ Existing = Literal["error", "keep", "replace"]
 _TASK_VALUES = 1 << 20
 _COPY_BYTES = 4 << 20
 _WORKERS = min(8, os.cpu_count() or 1)
+# The disk, the user's share of it, or the longest file that is allowed.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # artifact.json has about 250 bytes per tensor; file systems round up.
 _TABLE_BYTES = 1 << 20
 
@@ -93,19 +96,30 @@ def convert(
     def waiting() -> None:
         report("waiting for another conversion", 0, 1)
 
-    with staged(out, lambda: _may_write(out, existing), waiting) as folder:
+    with _writing(out), staged(out, lambda: _may_write(out, existing), waiting) as folder:
         if folder is None:
             return Conversion(out, read_info(out), True, skipped)
         _check_space(folder, checkpoint, tensors, types)
-        try:
-            info = _write(folder, checkpoint, manifest, tensors, types, shard_bytes, report)
-        except OSError as error:
-            if error.errno == errno.ENOSPC:
-                raise DiskSpaceError(
-                    f"{out}: the disk ran full while converting; nothing was kept"
-                ) from error
-            raise
+        info = _write(folder, checkpoint, manifest, tensors, types, shard_bytes, report)
     return Conversion(out, info, False, skipped)
+
+
+@contextlib.contextmanager
+def _writing(out: Path) -> Iterator[None]:
+    """Turn what the system has against writing into an error that says so."""
+    try:
+        yield
+    except DopplerError:
+        raise
+    except OSError as error:
+        if error.errno in _NO_ROOM:
+            raise DiskSpaceError(
+                f"{out}: the disk ran full while converting ({error.strerror}); nothing was kept"
+            ) from error
+        raise SettingsError(
+            f"{out}: the converted model can't be written ({error}); give a folder that you may write (--out; for the "
+            "cache, cache_dir or DOPPLER_PLUGINS_CACHE_DIR)"
+        ) from error
 
 
 def _may_write(out: Path, existing: Existing) -> bool:

@@ -3,22 +3,44 @@
 Every fault is a FileFormatError that names the file. It knows no weight format.
 """
 
+import contextlib
 import json
+import math
 import os
+import re
 import stat
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
 
 import numpy as np
 
-from doppler_core.errors import FileFormatError
+from doppler_core.errors import DopplerError, FileFormatError
 from doppler_core.weights.tensor import Bytes
 
 JSON_BYTES = 100_000_000
 # A JSON value takes up to about 100 bytes as a Python object, so this bounds a parse to a few hundred MB.
 _JSON_VALUES = 4_000_000
+# No file of a model is 10 deep. What Python reads near its recursion limit, it could not print in a message.
+_JSON_DEPTH = 100
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+# The longest name that file systems take.
+_NAME_BYTES = 255
+
+
+@contextlib.contextmanager
+def reading() -> Iterator[None]:
+    """Turn what the system has against reading (no permission, a failing disk) into a FileFormatError with the file."""
+    try:
+        yield
+    except DopplerError:
+        raise
+    except OSError as error:
+        raise FileFormatError(
+            f"{error.filename or 'a file of the model'}: can't be read ({error.strerror or error}); check that it is "
+            "there and may be read by you"
+        ) from error
 
 
 def regular_size(path: Path) -> int:
@@ -35,18 +57,29 @@ def regular_size(path: Path) -> int:
 
 
 def parse_json(text: bytes, path: Path) -> Any:
-    """JSON as the standard has it: UTF-8, no key twice, no NaN; bounded in values and in depth."""
-    values = sum(text.count(mark) for mark in (b",", b"[", b"{"))
+    """JSON as the standard has it: UTF-8, no key twice, no NaN, no half of a surrogate pair; bounded in values and depth."""
+    opened = text.count(b"[") + text.count(b"{")
+    values = text.count(b",") + opened
     if values > _JSON_VALUES:
         raise FileFormatError(f"{path}: JSON with about {values} values, more than {_JSON_VALUES}")
     try:
-        return json.loads(
-            text.decode("utf-8"), object_pairs_hook=_unique_keys, parse_constant=_refuse_constant
+        value = json.loads(
+            text.decode("utf-8"),
+            object_pairs_hook=_unique_keys,
+            parse_constant=_refuse_constant,
+            parse_float=_finite,
         )
+        if _SURROGATE.search(text):
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
     except RecursionError:
         raise FileFormatError(f"{path}: JSON nested too deeply") from None
+    except UnicodeEncodeError:
+        raise FileFormatError(f"{path}: not valid JSON: a string holds half of a surrogate pair") from None
     except ValueError as error:
         raise FileFormatError(f"{path}: not valid JSON: {_short(str(error))}") from None
+    if opened > _JSON_DEPTH and _deeper(value, _JSON_DEPTH):
+        raise FileFormatError(f"{path}: JSON nested too deeply, more than {_JSON_DEPTH} levels")
+    return value
 
 
 def read_json(path: Path, limit: int = JSON_BYTES) -> Any:
@@ -70,7 +103,8 @@ def inside(folder: Path, name: object, source: Path) -> Path:
 
     The check is on the name alone: links inside the folder are its owner's business (model caches use them).
     """
-    if not isinstance(name, str) or not name or any(ord(letter) < 32 for letter in name):
+    named = isinstance(name, str) and bool(name) and not any(ord(letter) < 32 for letter in name)
+    if not isinstance(name, str) or not named or len(name.encode("utf-8", "surrogatepass")) > _NAME_BYTES:
         raise FileFormatError(f"{source}: {_short(repr(name))} is not a file name")
     pure = PurePosixPath(name)
     if "\\" in name or pure.is_absolute() or PureWindowsPath(name).drive or ".." in pure.parts:
@@ -117,6 +151,24 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _refuse_constant(text: str) -> Any:
     raise ValueError(f"{text} is no JSON number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _refuse_constant(text)
+
+
+def _deeper(value: Any, limit: int) -> bool:
+    """Whether lists and objects are nested more than `limit` deep."""
+    level = [value]
+    for _ in range(limit + 1):
+        level = [
+            child
+            for parent in level
+            if isinstance(parent, dict | list)
+            for child in (parent.values() if isinstance(parent, dict) else parent)
+        ]
+    return bool(level)
 
 
 def _short(text: str, limit: int = 200) -> str:

@@ -167,7 +167,7 @@ def _dense(folder: Path, index: int) -> tuple[Dense, dict[str, Tensor]]:
         if config.get(name, "sentence_embedding") not in ("sentence_embedding", None):
             raise FileFormatError(f"{path}: `{name}`: expected 'sentence_embedding', got {config[name]!r}")
     into, out = (field(config, name, int, path, "dense") for name in ("in_features", "out_features"))
-    has_bias = config.get("bias", True)
+    has_bias = field(config, "bias", bool, path, "dense") if "bias" in config else True
     found = read_safetensors(folder / SINGLE_FILE)
     layer = Dense(
         f"{PROJECTIONS}.{index}.weight", f"{PROJECTIONS}.{index}.bias" if has_bias else None, into, out
