@@ -227,6 +227,39 @@ def test_a_checkpoint_value_that_no_manifest_can_have_is_an_error_with_its_path(
         resolve(load_manifest(data), embeddinggemma() | change, embeddinggemma_modules())
 
 
+NOT_OBJECTS = (0, True, 2.5, "x", [], [1])
+
+
+@pytest.mark.parametrize(
+    ("path", "values"),
+    [
+        (("text_config",), NOT_OBJECTS),
+        (("rope_parameters",), NOT_OBJECTS),
+        (("rope_parameters", "full_attention"), NOT_OBJECTS),
+        (("rope_parameters", "sliding_attention"), NOT_OBJECTS),
+        (("layer_types",), (0, True, 2.5, "x", {})),
+        (("hidden_activation",), (0, True, 2.5, "", [], {})),
+        (("_sliding_window_pattern",), (0, -1, True, 2.5, "x", [], {})),
+        (("sliding_window_pattern",), (0, -1, True, 2.5, "x", [], {})),
+    ],
+)
+def test_a_key_of_the_wrong_kind_is_never_taken_for_one_that_is_absent(
+    path: tuple[str, ...], values: tuple[object, ...]
+) -> None:
+    for value in values:
+        config = copy.deepcopy(tiny())
+        if "window_pattern" in path[0]:
+            del config["layer_types"]
+        holder = config
+        for name in path[:-1]:
+            holder = holder[name]
+        holder[path[-1]] = value
+        named = "inference.ffn.activation" if path == ("hidden_activation",) else ".".join(path)
+        with pytest.raises(ManifestError, match=rf"{named}: expected .*, found ") as caught:
+            resolve(load_manifest(template()), config, tiny_modules())
+        assert not isinstance(caught.value, ContradictionError)
+
+
 def test_fields_that_nothing_fills_are_named() -> None:
     config = embeddinggemma()
     for key in ("hidden_size", "num_hidden_layers"):

@@ -7,6 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from doppler_core.errors import ManifestError
+from doppler_core.manifest.problems import found
+
 Config = Mapping[str, Any]
 
 CONFIG = "config.json"
@@ -75,8 +78,17 @@ CLASS_DEFAULTS: Mapping[str, Mapping[str, Any]] = {"gemma3_text": _GEMMA3}
 
 def text_config(config: Config) -> tuple[Config, str]:
     """The part of config.json that describes the text stack, and how sources name it."""
-    inner = config.get("text_config")
-    return (inner, f"{CONFIG}: text_config.") if isinstance(inner, Mapping) else (config, f"{CONFIG}: ")
+    inner = nested(config, "text_config", f"{CONFIG}: ")
+    return (config, f"{CONFIG}: ") if inner is None else (inner, f"{CONFIG}: text_config.")
+
+
+def nested(config: Config, key: str, where: str) -> Config | None:
+    """The object under a key, None where it is absent or null. ManifestError: another kind of value, which a reader
+    who looks into it would take for absent."""
+    value = config.get(key)
+    if value is None or isinstance(value, Mapping):
+        return value
+    raise ManifestError(f"{where}{key}: expected an object, found {found(value)}")
 
 
 def config_says(config: Config) -> Iterator[Saying]:
@@ -86,9 +98,9 @@ def config_says(config: Config) -> Iterator[Saying]:
         if key in text:
             yield Saying(path, text[key], where + key, text[key])
     for key in ("hidden_activation", "hidden_act"):
-        if isinstance(text.get(key), str):
-            value = text[key]
-            yield Saying("inference.ffn.activation", _ACTIVATIONS.get(value, value), where + key, value)
+        if (value := text.get(key)) is not None:
+            known = _ACTIVATIONS.get(value, value) if isinstance(value, str) else value
+            yield Saying("inference.ffn.activation", known, where + key, value)
             break
     if "use_bidirectional_attention" in text:
         value = text["use_bidirectional_attention"]
@@ -104,11 +116,11 @@ def config_says(config: Config) -> Iterator[Saying]:
 
 def _rope_says(text: Config, where: str) -> Iterator[Saying]:
     """The bases and scalings: in one object per layer type, in one for all, or in keys of their own."""
-    parameters = text.get("rope_parameters")
-    if isinstance(parameters, Mapping):
+    parameters = nested(text, "rope_parameters", where)
+    if parameters is not None:
         for kind, prefix in (("full_attention", "rope"), ("sliding_attention", "ropeLocal")):
-            own = parameters.get(kind)
-            if isinstance(own, Mapping):
+            own = nested(parameters, kind, f"{where}rope_parameters.")
+            if own is not None:
                 yield from _rope_object(own, prefix, f"{where}rope_parameters.{kind}")
         if "rope_theta" in parameters:
             yield from _rope_object(parameters, "rope", f"{where}rope_parameters")
