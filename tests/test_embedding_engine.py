@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,14 @@ from hypothesis import strategies as st
 
 from doppler_core.engine.engine import Engine
 from doppler_core.engine.request import EmbedRequest
-from doppler_core.errors import DeviceError, EngineClosedError, InputError, SettingsError, TextTooLongError
+from doppler_core.errors import (
+    DeviceError,
+    EngineClosedError,
+    InputError,
+    LimitError,
+    SettingsError,
+    TextTooLongError,
+)
 from doppler_core.settings import EngineSettings
 from doppler_plugins.opening import open_engine
 
@@ -105,6 +113,18 @@ def test_a_title_changes_the_document_it_belongs_to(numpy_engine: Engine) -> Non
         ({"prompt_name": "nothing"}, "'document', 'query'"),
         ({"output_dtype": "float16"}, "float32, int8 or binary"),
         ({"titles": ("a", "b")}, "2 titles for 1 texts"),
+        ({"titles": "x"}, "titles: expected a str or None for each text, got str"),
+        ({"titles": iter("x")}, "titles: expected .* got str_"),
+        ({"titles": (5,)}, "title 0 is int"),
+        ({"prompt_name": None}, "prompt_name is NoneType"),
+        ({"prompt": 5}, "prompt is int"),
+        ({"prompt": b"x"}, "prompt is bytes"),
+        ({"dimensions": 64.0}, "dimensions is float"),
+        ({"dimensions": np.array([64, 64])}, "dimensions is ndarray"),
+        ({"dimensions": True}, "dimensions=True"),
+        ({"overflow": "cut"}, "overflow='cut': expected 'error' or 'truncate'"),
+        ({"overflow": None}, "overflow is NoneType"),
+        ({"output_dtype": ["int8"]}, "output_dtype is list"),
     ],
 )
 def test_an_option_the_model_does_not_have_is_an_error_that_lists_what_it_has(
@@ -117,6 +137,49 @@ def test_an_option_the_model_does_not_have_is_an_error_that_lists_what_it_has(
 def test_a_text_that_is_no_str_is_named_by_its_index(numpy_engine: Engine) -> None:
     with pytest.raises(InputError, match="text 1 is int"):
         numpy_engine.submit(EmbedRequest(("x", 7))).result()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("texts", "says"),
+    [
+        ("eggs", "put it in a list"),
+        (b"eggs", "put it in a list"),
+        (None, "texts is NoneType"),
+        (iter(["x"]), "texts is"),
+    ],
+)
+def test_texts_that_are_no_list_of_texts_are_refused(numpy_engine: Engine, texts: Any, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        numpy_engine.submit(EmbedRequest(texts)).result()
+
+
+@pytest.mark.parametrize("request_", [None, "eggs", {"texts": ("eggs",)}])
+def test_what_is_no_request_is_refused(numpy_engine: Engine, request_: Any) -> None:
+    with pytest.raises(InputError, match="expected an EmbedRequest"):
+        numpy_engine.submit(request_).result()
+
+
+def test_odd_but_right_types_work(numpy_engine: Engine) -> None:
+    plain = numpy_engine.embed(["eggs"]).vectors
+    for texts in (np.array(["eggs"]), {"eggs": 1}, (text for text in ["eggs"])):
+        assert np.array_equal(
+            numpy_engine.embed(texts, dimensions=np.int64(64), titles=(None,)).vectors, plain
+        )
+
+
+def test_counting_takes_a_text_and_the_name_of_a_prompt(numpy_engine: Engine) -> None:
+    for arguments in ((None,), (b"eggs",), ("eggs", 5)):
+        with pytest.raises(InputError, match="expected"):
+            numpy_engine.count_tokens(*arguments)
+
+
+def test_a_step_without_memory_is_a_limit(numpy_engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def starved(*step: object) -> None:
+        raise MemoryError("Unable to allocate 9 GiB")
+
+    monkeypatch.setattr(numpy_engine._driver._executor, "run", starved)  # type: ignore[attr-defined]
+    with pytest.raises(LimitError, match="smaller context_length"):
+        numpy_engine.embed(["x"])
 
 
 def test_a_long_text_is_an_error_unless_it_may_be_cut(numpy_engine: Engine) -> None:

@@ -1,6 +1,7 @@
 """Engines: order, cancellation, closing, threads, forks, errors of one request and errors of the device."""
 
 import asyncio
+import contextlib
 import gc
 import os
 import threading
@@ -13,9 +14,14 @@ import pytest
 
 from doppler_core.engine import memory
 from doppler_core.engine.engine import Engine
+from doppler_core.engine.handle import Handle
 from doppler_core.engine.request import Capabilities, EmbedRequest
 from doppler_core.errors import CancelledError, DeviceLostError, EngineClosedError, InputError, LimitError
 from doppler_core.plan.op import Plan
+
+
+class Panic(BaseException):
+    """What `except Exception` does not see."""
 
 
 class ScriptedJob:
@@ -39,10 +45,13 @@ class ScriptedDriver:
         self.gate.set()
         self.steps: list[int] = []
         self.fail = False
+        self.fault: BaseException = DeviceLostError("gone")
         self.threads: set[int] = set()
 
     def prepare(self, request: EmbedRequest) -> ScriptedJob:
         self.threads.add(threading.get_ident())
+        if request.texts[0] == "panic":
+            raise Panic("no Exception, as the panics of libraries in Rust")
         steps = int(request.texts[0])
         if steps < 0:
             raise InputError("negative")
@@ -52,7 +61,7 @@ class ScriptedDriver:
         self.threads.add(threading.get_ident())
         self.gate.wait(5)
         if self.fail:
-            raise DeviceLostError("gone")
+            raise self.fault
         self.steps.append(len(jobs))
         for job in jobs:
             job.left -= 1
@@ -128,6 +137,42 @@ def test_a_lost_device_fails_all_under_way_and_the_next_request_is_still_answere
     assert opened.engine.submit(ask(1)).result(5) == "done"
 
 
+def test_what_is_no_exception_settles_the_handle_and_leaves_the_worker_alive(opened: Opened) -> None:
+    with pytest.raises(Panic):
+        opened.engine.submit(EmbedRequest(("panic",))).result(5)
+    opened.driver.fail, opened.driver.fault = True, Panic("in a step")
+    with pytest.raises(Panic):
+        opened.engine.submit(ask(3)).result(5)
+    opened.driver.fail = False
+    assert opened.engine.submit(ask(1)).result(5) == "done"
+
+
+def test_who_is_interrupted_while_waiting_gives_the_request_up(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(handle: Handle[Any], timeout: float | None = None) -> object:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Handle, "result", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        opened.engine.embed([str(10**9)])
+    monkeypatch.undo()
+    steps = len(opened.driver.steps)
+    assert opened.engine.submit(ask(1)).result(5) == "done"
+    # One step may have been under way; the request of a billion steps is in none that follows.
+    assert opened.driver.steps[steps + 1 :] in ([], [1])
+
+
+@pytest.mark.parametrize("texts", ["eggs", b"eggs", bytearray(b"eggs")])
+def test_one_text_is_not_taken_for_the_texts_of_its_letters(opened: Opened, texts: Any) -> None:
+    with pytest.raises(InputError, match="put it in a list"):
+        opened.engine.embed(texts)
+
+
+def test_texts_may_come_from_any_iterable(opened: Opened) -> None:
+    assert opened.engine.embed(str(steps) for steps in (1, 2)) == "done"
+
+
 def test_a_cancelled_request_leaves_at_the_next_step(opened: Opened) -> None:
     opened.driver.gate.clear()
     endless, other = opened.engine.submit(ask(10**9)), opened.engine.submit(ask(2))
@@ -159,6 +204,15 @@ async def test_cancelling_the_awaiting_task_cancels_the_request(opened: Opened) 
     with pytest.raises(asyncio.CancelledError):
         await task
     assert handle.cancelled()
+
+
+async def test_a_request_that_another_cancels_is_no_cancelled_task(opened: Opened) -> None:
+    handle = opened.engine.submit(ask(10**9))
+    asyncio.get_running_loop().call_later(0.02, handle.cancel)
+    with pytest.raises(CancelledError, match="the request was cancelled"):
+        await handle
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(opened.engine.submit(ask(10**9)), 0.02)
 
 
 async def test_awaiting_leaves_the_loop_free(opened: Opened) -> None:
@@ -247,3 +301,29 @@ def test_memory_is_reserved_once_and_given_back() -> None:
         memory.release(key)
         memory.release(key)
     assert memory.room(1000) == before
+
+
+def test_two_at_once_do_not_take_the_same_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each sees the room before either takes it, unless looking and taking are one act."""
+    meeting = threading.Barrier(2)
+    room = memory.room
+
+    def slow(limit: int | None) -> int | None:
+        left = room(limit)
+        with contextlib.suppress(threading.BrokenBarrierError):
+            meeting.wait(0.2)
+        return left
+
+    def take(_: int) -> object:
+        try:
+            return memory.reserve(600, "a model", taken + 1000)
+        except LimitError:
+            return None
+
+    taken = -(memory.room(0) or 0)
+    monkeypatch.setattr(memory, "room", slow)
+    with ThreadPoolExecutor(2) as pool:
+        keys = list(pool.map(take, range(2)))
+    for key in keys:
+        memory.release(key)
+    assert sum(key is not None for key in keys) == 1

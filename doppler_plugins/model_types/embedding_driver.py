@@ -9,7 +9,8 @@ import numpy.typing as npt
 from doppler_core.device.executor import Executor
 from doppler_core.engine.packing import Packing, pack
 from doppler_core.engine.request import Capabilities, EmbedRequest, EmbedResult
-from doppler_core.errors import DeviceError, InputError, TextTooLongError
+from doppler_core.engine.request_check import check_embed_request
+from doppler_core.errors import ContradictionError, DeviceError, InputError, LimitError, TextTooLongError
 from doppler_core.manifest.sizes import Text
 from doppler_core.text.prompt import choose_prompt, prompted
 from doppler_core.text.tokenizer import Tokenizer
@@ -56,6 +57,12 @@ class EmbeddingDriver:
     def __init__(
         self, executor: Executor, tokenizer: Tokenizer, text: Text, capabilities: Capabilities, phase: str
     ) -> None:
+        wanted = (text.add_bos, text.add_eos)
+        if None not in wanted and tokenizer.added != sum(map(bool, wanted)):
+            raise ContradictionError(
+                f"{tokenizer.path}: it puts {tokenizer.added} tokens around a text, but the manifest's text.addBos and "
+                f"text.addEos ask for {sum(map(bool, wanted))}: its post_processor is not this model's"
+            )
         self._executor = executor
         self._tokenizer = tokenizer
         self._prompts = dict(text.prompts or {})
@@ -66,6 +73,7 @@ class EmbeddingDriver:
 
     def prepare(self, request: EmbedRequest) -> EmbeddingJob:
         """Check the options, put the prompts on, tokenise. InputError names the text or the option."""
+        check_embed_request(request)
         dimensions = self._dimensions(request.dimensions)
         if request.output_dtype not in ("float32", "int8", "binary"):
             raise InputError(f"output_dtype={request.output_dtype!r}: expected float32, int8 or binary")
@@ -91,7 +99,13 @@ class EmbeddingDriver:
         waiting = [(job.lengths, job.following) for job in jobs]
         packing = pack(waiting, self._executor.max_rows, self._executor.max_slots)
         rows, slots = self._tables(jobs, packing)
-        vectors = self._executor.run(self._phase, rows, slots)
+        try:
+            vectors = self._executor.run(self._phase, rows, slots)
+        except MemoryError as error:
+            raise LimitError(
+                f"the system gives no memory for a step of {len(rows)} tokens ({error}): close other engines or "
+                "programs, or open the model with a smaller context_length"
+            ) from error
         for slot, (number, index) in enumerate(packing):
             job = jobs[number]
             job.vectors[index] = vectors[slot, : job.dimensions]
@@ -106,6 +120,8 @@ class EmbeddingDriver:
 
     def count_tokens(self, text: str, prompt_name: str | None = None) -> int:
         """Tokens of `text` behind the named prompt (None: behind none), begin and end tokens included."""
+        if not isinstance(text, str):
+            raise InputError(f"the text is {type(text).__name__}: expected a str")
         prompt = "" if prompt_name is None else choose_prompt(self._prompts, prompt_name)
         return len(self._tokenizer.encode(prompted(text, prompt)))
 
@@ -118,14 +134,7 @@ class EmbeddingDriver:
         return asked
 
     def _prompted(self, request: EmbedRequest) -> list[str]:
-        for index, text in enumerate(request.texts):
-            if not isinstance(text, str):
-                raise InputError(f"text {index} is {type(text).__name__}: expected a str")
         titles = request.titles or (None,) * len(request.texts)
-        if len(titles) != len(request.texts):
-            raise InputError(
-                f"{len(titles)} titles for {len(request.texts)} texts: expected one for each, or None"
-            )
         prompt = request.prompt
         if prompt is None:
             prompt = choose_prompt(self._prompts, request.prompt_name)

@@ -3,13 +3,14 @@
 import copy
 import os
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Self
 
 from doppler_core.engine.handle import Handle
 from doppler_core.engine.model_type import Driver
 from doppler_core.engine.request import Capabilities, EmbedRequest, EmbedResult
+from doppler_core.engine.request_check import check_texts
 from doppler_core.engine.worker import Worker
 from doppler_core.errors import EngineClosedError, InputError
 from doppler_core.plan.op import Plan
@@ -52,9 +53,16 @@ class Engine:
             raise InputError(f"{self.model_id} does not embed text")
         return self._worker.submit(lambda: self._driver.prepare(request))
 
-    def embed(self, texts: list[str], **options: Any) -> EmbedResult:
-        """Embed texts and wait. Options are the fields of EmbedRequest."""
-        return self.submit(EmbedRequest(tuple(texts), **options)).result()
+    def embed(self, texts: Iterable[str], **options: Any) -> EmbedResult:
+        """Embed texts and wait; who is interrupted while waiting gives the request up. Options are the fields of
+        EmbedRequest."""
+        check_texts(texts)
+        handle = self.submit(EmbedRequest(tuple(texts), **options))
+        try:
+            return handle.result()
+        except BaseException:
+            handle.cancel()
+            raise
 
     def count_tokens(self, text: str, prompt_name: str | None = None) -> int:
         """Tokens of `text` as this model runs it, with the named prompt in front of it."""

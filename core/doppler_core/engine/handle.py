@@ -10,6 +10,8 @@ from doppler_core.errors import CancelledError
 
 ResultT = TypeVar("ResultT")
 
+_CANCELLED = "the request was cancelled"
+
 
 class Handle(Generic[ResultT]):
     """A submitted request. Any thread or event loop may hold it."""
@@ -22,11 +24,21 @@ class Handle(Generic[ResultT]):
         try:
             return self._future.result(timeout)
         except concurrent.futures.CancelledError:
-            raise CancelledError("the request was cancelled") from None
+            raise CancelledError(_CANCELLED) from None
 
     def __await__(self) -> Generator[Any, None, ResultT]:
-        """Await the result on the running event loop; cancelling the awaiting task cancels the request."""
-        return asyncio.wrap_future(self._future).__await__()
+        """Await the result on the running event loop; cancelling the awaiting task cancels the request.
+
+        A request that somebody else cancelled raises CancelledError as `result` does: asyncio's own would say that
+        the awaiting task was cancelled.
+        """
+        try:
+            return (yield from asyncio.wrap_future(self._future).__await__())
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise CancelledError(_CANCELLED) from None
 
     def cancel(self) -> bool:
         """Give the request up at the next step; False if it had finished."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from doppler_core.errors import LimitError
 
-_lock = threading.Lock()
+_lock = threading.RLock()
 _reserved: dict[object, int] = {}
 
 
@@ -36,15 +36,15 @@ def room(limit: int | None) -> int | None:
 
 def reserve(need: int, what: str, limit: int | None) -> object:
     """Take `need` bytes of the budget; LimitError says what there is. Give the returned key to `release`."""
-    left = room(limit)
-    if left is not None and need > max(left, 0):
-        raise LimitError(
-            f"{what} needs {need / 1e6:,.0f} MB of memory and {max(left, 0) / 1e6:,.0f} MB are left"
-            + (f" of memory_limit={limit:,}" if limit is not None else " (80 % of what is free)")
-            + ": close other engines, raise memory_limit, or open the model with a smaller context_length"
-        )
     key = object()
-    with _lock:
+    with _lock:  # one at a time, or two would take the same room
+        left = room(limit)
+        if left is not None and need > max(left, 0):
+            raise LimitError(
+                f"{what} needs {need / 1e6:,.0f} MB of memory and {max(left, 0) / 1e6:,.0f} MB are left"
+                + (f" of memory_limit={limit:,}" if limit is not None else " (80 % of what is free)")
+                + ": close other engines, raise memory_limit, or open the model with a smaller context_length"
+            )
         _reserved[key] = need
     return key
 

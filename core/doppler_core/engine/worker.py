@@ -59,7 +59,7 @@ class Worker:
                 continue
             try:
                 self._driver.step([one.job for one in running])
-            except Exception as error:  # noqa: BLE001 - the thread must live; the handle raises it
+            except BaseException as error:  # noqa: BLE001 - the thread must live; the handle raises it
                 for one in running:
                     one.handle.reject(error)
                 running = []
@@ -82,7 +82,7 @@ class Worker:
             elif not handle.cancelled():
                 try:
                     one = _Running(prepare(), handle)
-                except Exception as error:  # noqa: BLE001 - the thread must live; the handle raises it
+                except BaseException as error:  # noqa: BLE001 - the thread must live; the handle raises it
                     handle.reject(error)
                 else:
                     if not _settled(one):
@@ -96,6 +96,6 @@ def _settled(one: _Running) -> bool:
         return False
     try:
         one.handle.resolve(one.job.result())
-    except Exception as error:  # noqa: BLE001 - the thread must live; the handle raises it
+    except BaseException as error:  # noqa: BLE001 - the thread must live; the handle raises it
         one.handle.reject(error)
     return True

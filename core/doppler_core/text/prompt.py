@@ -11,6 +11,8 @@ NO_TITLE = "title: none"
 
 def choose_prompt(prompts: Mapping[str, str], name: str) -> str:
     """The prompt a checkpoint keeps under `name`, in any case of letters; InputError lists what there is."""
+    if not isinstance(name, str):
+        raise InputError(f"prompt_name is {type(name).__name__}: expected the name of a prompt")
     if name in prompts:
         return prompts[name]
     folded = {known.casefold(): prompt for known, prompt in prompts.items()}

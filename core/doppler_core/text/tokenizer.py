@@ -3,7 +3,8 @@
 Text from outside never becomes a control token: "<eos>" in a document is six characters, not the end.
 """
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tokenizers import Tokenizer as Backend
@@ -16,24 +17,31 @@ class Tokenizer:
 
     def __init__(self, path: Path, vocabulary: int) -> None:
         """Load `path` (tokenizer.json) for a model whose embedding table has `vocabulary` rows."""
-        try:
-            self._backend = Backend.from_file(str(path))
-        except Exception as error:  # the library raises bare Exception for every fault
-            raise FileFormatError(
-                f"{path}: expected a tokenizer.json of the tokenizers library ({error})"
-            ) from error
-        self._backend.no_truncation()
-        self._backend.no_padding()
-        self._backend.encode_special_tokens = True
+        self.path = path
         self.vocabulary = vocabulary
+        with self._blamed("expected a tokenizer.json of the tokenizers library"):
+            self._backend = Backend.from_file(str(path))
+            self._backend.no_truncation()
+            self._backend.no_padding()
+            self._backend.encode_special_tokens = True
+            if getattr(self._backend.model, "dropout", None):
+                self._backend.model.dropout = None  # a means of training: the same text would change its ids
+
+    @property
+    def added(self) -> int:
+        """How many tokens `encode` puts around a text."""
+        return self._backend.num_special_tokens_to_add(False)
 
     def encode(self, text: str) -> list[int]:
         """Ids of `text`, with the begin and end tokens that the checkpoint's post-processor adds."""
-        return self._checked(self._backend.encode(text), text)
+        with self._blamed("it can't encode a text"):
+            encoded = self._backend.encode(text)
+        return self._checked(encoded, text)
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids of several texts, each as `encode` gives them."""
-        encoded = self._backend.encode_batch_fast(list(texts))
+        with self._blamed("it can't encode a text"):
+            encoded = self._backend.encode_batch_fast(list(texts))
         return [self._checked(one, text) for one, text in zip(encoded, texts, strict=True)]
 
     def decode(self, ids: Sequence[int], skip_special: bool = True) -> str:
@@ -43,6 +51,18 @@ class Tokenizer:
     def token_id(self, token: str) -> int | None:
         """The id of a token by its text, control tokens included."""
         return self._backend.token_to_id(token)
+
+    @contextlib.contextmanager
+    def _blamed(self, what: str) -> Iterator[None]:
+        """Turn every fault of the library into a FileFormatError: it raises bare Exception, and its panics are none."""
+        try:
+            yield
+        except (KeyboardInterrupt, SystemExit, MemoryError):
+            raise
+        except BaseException as error:
+            raise FileFormatError(
+                f"{self.path}: {what} ({str(error)[:500]}); take the tokenizer.json that the model's publisher ships"
+            ) from error
 
     def _checked(self, encoded: object, text: str) -> list[int]:
         ids: list[int] = encoded.ids  # type: ignore[attr-defined]
