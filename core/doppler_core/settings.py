@@ -6,6 +6,7 @@ Arguments beat the environment, the environment beats the defaults. Nothing is r
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from numbers import Integral
 from pathlib import Path
 from typing import Literal
 
@@ -34,7 +35,7 @@ class EngineSettings:
     manifest: path of a manifest that replaces the artifact's own.
     memory_limit: bytes that the engines of this process may use; None = 80 % of what is free.
     context_length: upper bound on tokens of one sequence; None = the model's own.
-    cache_dir: where converted artifacts are kept; None = DOPPLER_PLUGINS_CACHE, else the user's cache folder.
+    cache_dir: where converted artifacts are kept; None = DOPPLER_PLUGINS_CACHE_DIR, else the user's cache folder.
     revision, offline: for `hf:` models: the commit or tag, and whether the network is off limits.
     """
 
@@ -49,6 +50,7 @@ class EngineSettings:
     offline: bool = False
 
     def __post_init__(self) -> None:
+        _check_types(self)
         if not (self.device in ("auto", "wgpu", "numpy") or self.device.startswith("wgpu:")):
             raise SettingsError(
                 f"device={self.device!r}: expected 'auto', 'numpy', 'wgpu' or 'wgpu:<part of a GPU adapter's "
@@ -56,7 +58,9 @@ class EngineSettings:
             )
         for name in ("memory_limit", "context_length"):
             value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value <= 0):
+            if value is not None and (
+                isinstance(value, bool) or not isinstance(value, Integral) or value <= 0
+            ):
                 raise SettingsError(f"{name}={value!r}: expected a positive whole number, or None")
 
     @classmethod
@@ -75,6 +79,20 @@ class EngineSettings:
                 found[name] = read(variable(name), text)
         found.update({name: value for name, value in arguments.items() if value is not None})
         return replace(cls(), **found)  # type: ignore[arg-type]
+
+
+_NAMES = ("device", "kernel_profile", "precision", "revision")
+_PATHS = ("manifest", "cache_dir")
+
+
+def _check_types(settings: EngineSettings) -> None:
+    for name in (*_NAMES, *_PATHS):
+        value = getattr(settings, name)
+        is_text = isinstance(value, str) or (name in _PATHS and isinstance(value, os.PathLike))
+        if not (is_text or (value is None and name != "device")) or "\0" in str(value):
+            raise SettingsError(f"{name}={value!r}: expected {'a path' if name in _PATHS else 'a str'}")
+    if not isinstance(settings.offline, bool):
+        raise SettingsError(f"offline={settings.offline!r}: expected True or False")
 
 
 def variable(name: str) -> str:
@@ -113,7 +131,17 @@ _VARIABLES = {
 
 def cache_dir(settings: EngineSettings) -> Path:
     """The folder of converted artifacts; not created here."""
-    if settings.cache_dir:
-        return Path(settings.cache_dir).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "doppler-plugins"
+    if own := settings.cache_dir or os.environ.get(variable("cache_dir")):
+        return expanded(own)
+    return expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "doppler-plugins"
+
+
+def expanded(path: str | os.PathLike[str]) -> Path:
+    """The path with `~` replaced; SettingsError where nobody has that home folder."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise SettingsError(
+            f"{path}: there is no such home folder; set HOME, or give the whole path (the cache's is "
+            f"{variable('cache_dir')})"
+        ) from None

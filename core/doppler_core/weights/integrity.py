@@ -7,10 +7,11 @@ protection against somebody who can write the folder. It knows no tensor.
 import contextlib
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
-from doppler_core.errors import FileFormatError, IntegrityError
+from doppler_core.errors import FileFormatError, IntegrityError, SettingsError
 from doppler_core.settings import EngineSettings, Progress, cache_dir
 from doppler_core.weights.artifact_format import ARTIFACT_FILE, ArtifactInfo
 from doppler_core.weights.files import read_json, regular_size
@@ -90,5 +91,8 @@ def _stamp(place: Path) -> Any:
 
 def _stamp_places(folder: Path) -> tuple[Path, ...]:
     """In the folder, or, for one that can't be written, in the user's cache under the folder's path."""
-    name = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()
-    return folder / STAMP_FILE, cache_dir(EngineSettings()) / ".verified" / f"{name}.json"
+    name = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()
+    try:
+        return folder / STAMP_FILE, cache_dir(EngineSettings()) / ".verified" / f"{name}.json"
+    except SettingsError:  # nobody's home: one place is enough
+        return (folder / STAMP_FILE,)
