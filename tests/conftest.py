@@ -1,5 +1,6 @@
 """What many tests share: the tiny checkpoint with its goldens, converted once, and the versions that matter."""
 
+import gc
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,12 @@ def pytest_report_header() -> list[str]:
 
     adapters = "; ".join(map(str, list_adapters())) or "none"
     return [f"numpy {np.__version__}, wgpu {wgpu.__version__}", f"GPU adapters: {adapters}"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _collect_engines() -> None:
+    """Engines that the module before dropped are closed now, and not when the collector happens to run."""
+    gc.collect()
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ knows no framework and no kind of request.
 
 import asyncio
 import threading
+import weakref
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future, wait
 from contextlib import asynccontextmanager, contextmanager
@@ -93,11 +94,13 @@ class LazyEngine:
         with self._lock:
             self._uses -= 1
             if self._uses == 0 and keep_alive is not None and not self._closed:
-                self._timer = threading.Timer(keep_alive, self._expire)
+                # By a weak reference: an object that is dropped gives its engine back, and does not wait for the timer.
+                self._timer = threading.Timer(keep_alive, _expire, [weakref.ref(self)])
                 self._timer.daemon = True
                 self._timer.start()
 
-    def _expire(self) -> None:
+    def expire(self) -> None:
+        """Give the engine back unless it is in use; the next use opens it again."""
         with self._lock:
             if self._uses or self._closed:
                 return
@@ -109,6 +112,12 @@ class LazyEngine:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def _expire(lazy: "weakref.ref[LazyEngine]") -> None:
+    alive = lazy()
+    if alive is not None:
+        alive.expire()
 
 
 def _open(handle: EngineHandle, opening: Future[Engine]) -> None:

@@ -164,8 +164,9 @@ def test_a_keep_alive_that_is_no_time_is_refused(keep_alive: float) -> None:
         lazy(keep_alive=keep_alive)
 
 
-def test_dropping_it_gives_the_engine_back(script: Scripted) -> None:
-    engine = lazy()
+@pytest.mark.parametrize("keep_alive", [None, 3600])
+def test_dropping_it_gives_the_engine_back(script: Scripted, keep_alive: float | None) -> None:
+    engine = lazy(keep_alive=keep_alive)
     with engine.using():
         pass
     del engine
