@@ -15,11 +15,19 @@ from typing import Any
 
 from doppler_core.device.adapters import GpuAdapter, choose_adapter
 from doppler_core.device.executor import Executor
+from doppler_core.device.forked import note_gpu_use, refuse_after_fork
 from doppler_core.device.numpy_executor import NumpyExecutor
 from doppler_core.engine import memory
 from doppler_core.engine.engine import Engine
 from doppler_core.engine.model_type import ModelType
-from doppler_core.errors import FileFormatError, NoAdapterError, SettingsError
+from doppler_core.errors import (
+    FileFormatError,
+    LimitError,
+    ManifestError,
+    NoAdapterError,
+    PlanError,
+    SettingsError,
+)
 from doppler_core.manifest.digest import verify_digests
 from doppler_core.manifest.load import load_manifest, manifest_json
 from doppler_core.manifest.model import Manifest
@@ -63,7 +71,10 @@ def lower_artifact(
         manifest = load_manifest(artifact.manifest, str(folder / "manifest.json"))
     manifest = _with_context_length(manifest, settings.context_length)
     model_type = model_type_of(manifest)
-    plan = check(model_type.lower(manifest, artifact.tensors))
+    try:
+        plan = check(model_type.lower(manifest, artifact.tensors))
+    except (ManifestError, PlanError) as error:
+        raise type(error)(f"{folder}: {error}") from error
     longest = model_type.capabilities(manifest).context_length
     plan = dataclasses.replace(plan, largest=Step(max(longest, _STEP_ROWS), _STEP_SEQUENCES))
     for note in verify_digests(manifest, _kernels_run(manifest, plan)):
@@ -147,6 +158,12 @@ def _execute(
 def _or_release(reserved: object, opening: Callable[[], Executor]) -> tuple[Executor, object]:
     try:
         return opening(), reserved
+    except MemoryError as error:
+        memory.release(reserved)
+        raise LimitError(
+            f"the system gives no more memory while the model is loaded ({error}): close other engines or programs, "
+            "or lower memory_limit or context_length"
+        ) from error
     except BaseException:
         memory.release(reserved)
         raise
@@ -161,7 +178,10 @@ def _choose_adapter(device: str, model: str) -> GpuAdapter | None:
     if device == "numpy":
         return None
     try:
-        return choose_adapter(device)
+        refuse_after_fork()
+        adapter = choose_adapter(device)
+        note_gpu_use()
+        return adapter
     except (NoAdapterError, ImportError, OSError) as error:
         if device != "auto":
             raise
