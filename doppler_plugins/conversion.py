@@ -7,14 +7,15 @@ once: the cache's name for it depends on the weights and on how they are stored,
 import dataclasses
 import hashlib
 import json
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from doppler_core.errors import ManifestError, ModelNotFoundError, PluginError
-from doppler_core.settings import EngineSettings, Progress, cache_dir
+from doppler_core.errors import FileFormatError, ManifestError, ModelNotFoundError, PluginError
+from doppler_core.settings import EngineSettings, Progress, cache_dir, expanded
 from doppler_plugins.registry import plugins
 
 if TYPE_CHECKING:
@@ -46,12 +47,12 @@ def resolve_checkpoint(folder: Path, settings: EngineSettings) -> Resolvable:
     checkpoint = read_checkpoint(folder)
     data, origin = _choose(checkpoint, settings)
     tokenizer = checkpoint.tokenizer_files.get("tokenizer_config.json")
-    resolved = resolve(
-        load_manifest(data, origin),
-        checkpoint.config,
-        None if checkpoint.sentence is None else asdict(checkpoint.sentence),
-        None if tokenizer is None else read_json_object(tokenizer),
-    )
+    sentence = None if checkpoint.sentence is None else asdict(checkpoint.sentence)
+    said = None if tokenizer is None else read_json_object(tokenizer)
+    try:
+        resolved = resolve(load_manifest(data, origin), checkpoint.config, sentence, said)
+    except ManifestError as error:
+        raise type(error)(f"{folder}: {error}") from error
     return Resolvable(checkpoint, resolved.manifest, resolved.resolutions, origin)
 
 
@@ -86,10 +87,9 @@ def _choose(checkpoint: "Checkpoint", settings: EngineSettings) -> tuple[dict[st
     def read(path: Path) -> dict[str, Any]:
         return parse_object(read_text(path), str(path))
 
-    architectures = [name for name in checkpoint.config.get("architectures") or () if isinstance(name, str)]
+    architectures = _architectures(checkpoint)
     if settings.manifest is not None:
-        path = Path(settings.manifest).expanduser()
-        path = path if path.exists() else catalog.shipped_manifest(settings.manifest)
+        path = _manifest_path(settings.manifest)
         return read(path), str(path)
     if checkpoint.source_id and (shipped := catalog.manifest_for(checkpoint.source_id, settings.precision)):
         return read(shipped), shipped.name
@@ -103,6 +103,13 @@ def _choose(checkpoint: "Checkpoint", settings: EngineSettings) -> tuple[dict[st
         f"for its architectures {architectures}; give one with manifest=, or install a plugin that knows them "
         "(`doppler-plugins plugins` lists those that are installed)"
     )
+
+
+def _architectures(checkpoint: "Checkpoint") -> list[str]:
+    found = checkpoint.config.get("architectures") or []
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        raise FileFormatError(f"{checkpoint.path}: config.json: architectures: expected a list of names")
+    return found
 
 
 def _completed(data: dict[str, Any], checkpoint: "Checkpoint", settings: EngineSettings) -> dict[str, Any]:
@@ -173,13 +180,23 @@ def _fingerprint(checkpoint: "Checkpoint") -> bytes:
 
 
 def override_manifest(path: str, own: Mapping[str, Any]) -> "Manifest":
-    """The manifest at `path` for an artifact whose own is `own`, which fills the nulls: it knows the checkpoint's values."""
+    """The manifest at `path`, or the shipped one of that name, for an artifact whose own is `own`, which fills the nulls: it knows the checkpoint's values."""
     from doppler_core.manifest.json_text import parse_object, read_text
     from doppler_core.manifest.load import load_manifest
 
-    data = parse_object(read_text(Path(path).expanduser()), path)
+    file = _manifest_path(path)
+    data = parse_object(read_text(file), str(file))
     filled = {**{name: own[name] for name in ("architecture", "text") if name in own}, **data}
-    return load_manifest({name: _filled(value, own.get(name)) for name, value in filled.items()}, path)
+    return load_manifest({name: _filled(value, own.get(name)) for name, value in filled.items()}, str(file))
+
+
+def _manifest_path(named: str) -> Path:
+    """The manifest that a setting names: a path, or the name of a shipped one."""
+    from doppler_core.manifest import catalog
+
+    path = expanded(named)
+    is_path = os.path.lexists(path) or len(path.parts) != 1 or path.suffix == ".json"
+    return path if is_path else catalog.shipped_manifest(str(named))
 
 
 def _filled(value: Any, own: Any) -> Any:

@@ -47,7 +47,7 @@ def open_engine(
     Raises ModelNotFoundError, and every DopplerError that a manifest, a file or a device deserves.
     """
     settings = EngineSettings() if settings is None else settings
-    prepared = prepare(os.fspath(model), settings, progress)
+    prepared = prepare(os.fsdecode(model), settings, progress)
     stamp = (prepared.path / "artifact.json").stat()
     manifest = "" if prepared.manifest is None else repr(prepared.manifest)
     key = (prepared.path.resolve(), stamp.st_mtime_ns, stamp.st_size, manifest, without_source(settings))
@@ -61,7 +61,7 @@ def plan_of(
     from doppler_core.engine.assembly import lower_artifact
 
     settings = EngineSettings() if settings is None else settings
-    prepared = prepare(os.fspath(model), settings, progress)
+    prepared = prepare(os.fsdecode(model), settings, progress)
     return lower_artifact(prepared.path, prepared.manifest, model_type_of, settings, progress).plan
 
 
@@ -71,14 +71,17 @@ def prepare(model: str, settings: EngineSettings, progress: Progress | None = No
     A checkpoint runs with the manifest that this version chooses for it, also when its artifact was made by an older
     one; an artifact runs with its own, or with the one that the settings name.
     """
-    path = locate(model, settings)
-    if not is_artifact(path):
+    from doppler_core.weights.files import field, read_json_object, reading
+
+    with reading():
+        path = locate(model, settings)
+        is_converted = is_artifact(path)
+    if not is_converted:
         found = resolve_checkpoint(path, settings)
         return Prepared(cached_artifact(found, settings, progress), found.manifest)
-    from doppler_core.weights.files import read_json_object
-
-    own = read_json_object(path / "manifest.json")
-    stored = own.get("quantization", {}).get("weights")
+    file = path / "manifest.json"
+    own = read_json_object(file)
+    stored = field(own, "quantization", dict, file, "manifest").get("weights")
     if settings.precision not in (None, stored):
         raise SettingsError(
             f"precision={settings.precision!r}: {path} is an artifact with {stored} weights; a precision is chosen "

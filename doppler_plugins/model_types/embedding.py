@@ -41,6 +41,8 @@ class EmbeddingModelType:
 
     def lower(self, manifest: Manifest, tensors: Mapping[str, Tensor]) -> Plan:
         """One phase, `encode`, from the manifest's `prefill` list: `decode` is checked and not run."""
+        if not manifest.text.dimensions:
+            raise ManifestError("text.dimensions is null: expected the lengths that a vector may have")
         if manifest.inference.attention.causal:
             raise ManifestError(
                 "inference.attention.causal is true: the model type embedding is bidirectional"

@@ -41,7 +41,7 @@ def blocks(build: Builder, manifest: Manifest, x: Value) -> Value:
     norm = _norm_params(manifest)
     for layer, kind in enumerate(layer_types(manifest)):
         x = _attention(build, manifest, layer, kind == "sliding_attention", x, norm)
-        x = _feed_forward(build, layer, x, norm)
+        x = _feed_forward(build, manifest, layer, x, norm)
     return build.norm("final_norm", None, x, norm)
 
 
@@ -97,11 +97,17 @@ def _attention(
     return build.emit("residual", "attn_residual", layer, [x, out], x.shape, params={"columns": x.columns})
 
 
-def _feed_forward(build: Builder, layer: int, x: Value, norm: dict[str, Scalar]) -> Value:
+def _feed_forward(build: Builder, manifest: Manifest, layer: int, x: Value, norm: dict[str, Scalar]) -> Value:
     """x + norm(down(gelu(gate(norm(x))) * up(norm(x))))."""
     f = build.norm("pre_feedforward_norm", layer, x, norm, note="normalization.preFeedforwardNorm")
     gate = build.matmul("gate_proj", layer, f)
     up = build.matmul("up_proj", layer, f)
+    width = sizes(manifest).intermediate_size
+    for value, role in ((gate, "gate_proj"), (up, "up_proj")):
+        if value.columns != width:
+            raise PlanError(
+                f"layers.{layer}.{role}: expected {width} outputs (architecture.intermediateSize), found {value.columns}"
+            )
     h = build.emit("gelu", "activation", layer, [gate, up], gate.shape, params={"columns": gate.columns})
     h = build.matmul("down_proj", layer, h)
     h = build.norm("post_feedforward_norm", layer, h, norm, note="normalization.postFeedforwardNorm")
@@ -119,11 +125,13 @@ def _rope_table(manifest: Manifest, sliding: bool) -> Constant:
     rope, architecture = manifest.inference.rope, sizes(manifest)
     theta = rope.rope_local_theta if sliding and rope.rope_local_theta is not None else rope.rope_theta
     factor = rope.rope_local_scaling_factor if sliding else rope.rope_scaling_factor
+    # No text is longer than maxTokens: the rest of the positions would be memory for nothing.
+    positions = min(architecture.max_seq_len, manifest.text.max_tokens or architecture.max_seq_len)
     params: dict[str, Scalar] = {
-        "positions": architecture.max_seq_len,
+        "positions": positions,
         "head_dim": architecture.head_dim,
         "theta": given(theta, "rope.ropeTheta"),
         "scaling_factor": factor,
     }
     name = f"rope({theta:g})" if factor == 1 else f"rope({theta:g}, positions / {factor:g})"
-    return Constant(name, "rope", (architecture.max_seq_len, architecture.head_dim // 2, 2), params)
+    return Constant(name, "rope", (positions, architecture.head_dim // 2, 2), params)
