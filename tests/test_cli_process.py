@@ -120,3 +120,80 @@ def test_text_that_is_no_utf8_is_named_with_its_place(
     done = run(environment, "embed", tiny_artifact, "--file", tmp_path / "latin.txt")
     assert done.returncode == 2
     assert b"latin.txt: expected UTF-8 text, found byte 0xe9 at 3" in done.stderr
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&-", ">&- 2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    "arguments", [("embed", "MODEL"), ("embed", "MODEL", "text"), ("models",), ("nonsense",)]
+)
+def test_streams_that_the_caller_closed_are_streams_that_nobody_reads(
+    environment: dict[str, str], tiny_artifact: Path, tmp_path: Path, closed: str, arguments: tuple[str, ...]
+) -> None:
+    words = [str(tiny_artifact) if word == "MODEL" else word for word in arguments]
+    # The streams that are not closed, in files: a pipe's number could be taken by what is opened next.
+    with (tmp_path / "out").open("wb") as out, (tmp_path / "err").open("wb") as err:
+        done = subprocess.run(
+            ["sh", "-c", f'exec "$@" {closed}', "sh", *COMMAND, *words],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            check=False,
+            timeout=60,
+        )
+    assert done.returncode == (2 if arguments == ("nonsense",) else 0)
+    assert b"Traceback" not in (tmp_path / "out").read_bytes() + (tmp_path / "err").read_bytes()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1"])
+@pytest.mark.parametrize("form", ["lines", "json", "file"])
+def test_every_name_of_a_file_is_written_so_that_json_reads_it_back(
+    environment: dict[str, str], tiny_artifact: Path, tmp_path: Path, form: str, encoding: str
+) -> None:
+    names = [b"plain.txt", "caf\u00e9.txt".encode(), b"byte\xff.txt"]
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for name in names:
+        (folder / os.fsdecode(name)).write_text("text")
+    arguments = {"lines": [], "json": ["--json"], "file": ["--out", tmp_path / "out.jsonl"]}[form]
+    told = {**environment, "PYTHONIOENCODING": encoding}
+    done = run(told, "embed", tiny_artifact, "--file", folder, *arguments)
+    assert done.returncode == 0, done.stderr
+    if form == "json":
+        assert json.loads(done.stdout.decode(encoding))["texts"] == 3
+        return
+    text = (tmp_path / "out.jsonl").read_text("utf-8") if form == "file" else done.stdout.decode(encoding)
+    sources = {json.loads(line)["source"] for line in text.splitlines()}
+    assert sources == {str(folder / os.fsdecode(name)) for name in names}
+
+
+def test_a_user_without_a_home_can_use_what_needs_none(
+    environment: dict[str, str], tiny_artifact: Path
+) -> None:
+    """A container's user often has no entry in the list of users."""
+    nobody = (
+        "import pwd, sys\n"
+        "def unknown(number): raise KeyError(number)\n"
+        "pwd.getpwuid = unknown\n"
+        "from doppler_plugins.cli import main\n"
+        "main()\n"
+    )
+    homeless = {
+        name: value
+        for name, value in environment.items()
+        if name not in ("HOME", "XDG_CACHE_HOME", "DOPPLER_PLUGINS_CACHE_DIR")
+    }
+    for arguments, code, says in (
+        (["embed", tiny_artifact, "text"], 0, b""),
+        (["models"], 2, b"DOPPLER_PLUGINS_CACHE_DIR"),
+        (["doctor"], 1, b""),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", nobody, *map(str, arguments)],
+            env=homeless,
+            capture_output=True,
+            check=False,
+            timeout=60,
+        )
+        assert (done.returncode, b"Traceback" in done.stderr) == (code, False), done.stderr
+        assert says in done.stderr

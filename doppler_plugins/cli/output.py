@@ -16,10 +16,21 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print the re
 def emit(value: Any, as_json: bool, lines: Iterable[str]) -> None:
     """Print `value` as JSON, or `lines`."""
     if as_json:
-        click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+        click.echo(json_text(value, getattr(sys.stdout, "encoding", None), indent=2))
         return
     for line in lines:
         click.echo(line)
+
+
+def json_text(value: Any, encoding: str | None = "utf-8", indent: int | None = None) -> str:
+    """JSON with letters as they are; escaped where the encoding lacks one, as it does for half of a surrogate pair,
+    which stands for a byte of a file's name that is no UTF-8."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    try:
+        text.encode(encoding or "utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(value, indent=indent)
+    return text
 
 
 def table(rows: Iterable[Sequence[str]]) -> list[str]:

@@ -48,6 +48,7 @@ for command in (embed, convert, plan, pin, verify, models, plugins_command, doct
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command line (None = the process's own) and exit."""
+    _open_closed_streams()
     sys.exit(run(arguments))
 
 
@@ -72,6 +73,17 @@ def run(arguments: Sequence[str] | None = None) -> int:
         click.echo(f"{PROGRAM}: {error}", err=True)
         return 2
     return code if isinstance(code, int) else 0
+
+
+def _open_closed_streams() -> None:
+    """A stream that the caller closed is None here, and the next file to be opened would get its number."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            mode = os.O_WRONLY if number else os.O_RDONLY
+            if (handle := os.open(os.devnull, mode)) != number:
+                os.dup2(handle, number)
+                os.close(handle)
+            setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8"))  # noqa: SIM115
 
 
 def _stop_writing() -> int:

@@ -3,8 +3,8 @@
 A file appears under its name only when it is whole.
 """
 
-import json
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
+from doppler_plugins.cli.output import json_text
 from doppler_plugins.cli.texts import Text
 
 if TYPE_CHECKING:
@@ -32,10 +33,10 @@ class Writer(Protocol):
 def vector_writer(out: Path | None, collect: bool) -> Iterator[Writer]:
     """A writer for a .npy or .jsonl file; without `out`, for stdout, or for memory if `collect`."""
     if out is None:
-        yield _Collector() if collect else _Lines(click.echo)
+        yield _Collector() if collect else _Lines(click.echo, getattr(sys.stdout, "encoding", None))
     elif out.suffix == ".jsonl":
         with _replaced(out) as beside, beside.open("w", encoding="utf-8") as file:
-            yield _Lines(partial(print, file=file))
+            yield _Lines(partial(print, file=file), "utf-8")
     elif out.suffix == ".npy":
         import numpy as np
 
@@ -61,9 +62,10 @@ class _Arrays(_Collector):
 
 
 class _Lines(_Collector):
-    def __init__(self, write_line: Callable[[str], object]) -> None:
+    def __init__(self, write_line: Callable[[str], object], encoding: str | None) -> None:
         super().__init__()
         self._write_line = write_line
+        self._encoding = encoding
 
     def write(self, texts: list[Text], result: "EmbedResult") -> None:
         cut = set(result.truncated)
@@ -76,7 +78,7 @@ class _Lines(_Collector):
                 "truncated": number in cut,
                 "vector": vector.tolist(),
             }
-            self._write_line(json.dumps(line, ensure_ascii=False))
+            self._write_line(json_text(line, self._encoding))
 
 
 @contextmanager
