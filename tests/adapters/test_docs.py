@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("page", ["langchain.md", "llama_index.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/langchain.md", "docs/llama_index.md"])
 def test_the_blocks_of_a_page_run(page: str, capsys: pytest.CaptureFixture[str]) -> None:
-    blocks = re.findall(r"^```python\n(.*?)^```$", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL)
+    blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / page).read_text("utf-8"), re.MULTILINE | re.DOTALL)
     assert len(blocks) > 1
     names: dict[str, object] = {}
     for block in blocks:
