@@ -184,6 +184,18 @@ def of(record: dict[str, Any]) -> dict[str, Any]:
     return record["tensors"]["layers.0.self_attn.q_proj.weight"]
 
 
+def last(record: dict[str, Any]) -> str:
+    """The name of the tensor that ends the last shard."""
+    places = {name: (entry["shard"], entry["offset"]) for name, entry in record["tensors"].items()}
+    return max(places, key=places.__getitem__)
+
+
+def halved(entry: dict[str, Any]) -> dict[str, Any]:
+    """Half the rows, or half the values of a vector: a size that fits, for bytes that are not its own."""
+    first, *rest = entry["shape"]
+    return {"shape": [first // 2, *rest], "bytes": entry["bytes"] // 2}
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -211,7 +223,11 @@ def of(record: dict[str, Any]) -> dict[str, Any]:
         (lambda r: of(r).update(offset=of(r)["offset"] + 1), "not aligned to 256"),
         (lambda r: of(r).update(offset=1 << 40), "do not fit"),
         (lambda r: of(r).update(offset=-256), "`offset`: expected a size"),
-        (lambda r: r["tensors"].update(twin=of(r)), "overlap"),
+        (lambda r: r["tensors"].update(twin=of(r)), "overlaps the tensor before it"),
+        (lambda r: r["tensors"].pop("layers.0.self_attn.q_proj.weight"), "leaves a gap|its tensors end at"),
+        (lambda r: r["tensors"].pop(last(r)), "its tensors end at"),
+        (lambda r: r["tensors"][last(r)].update(halved(r["tensors"][last(r)])), "its tensors end at"),
+        (lambda r: r["tensors"].clear(), "its tensors end at 0"),
     ],
 )
 def test_a_wrong_table_is_refused_with_its_fault(

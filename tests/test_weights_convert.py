@@ -131,7 +131,9 @@ def test_a_nan_names_tensor_and_position_and_leaves_nothing(tmp_path: Path, name
     tensors = backbone()
     tensors[name].reshape(-1, tensors[name].shape[-1])[-1, 7] = np.nan
     checkpoint = read_checkpoint(write_checkpoint(tmp_path / "c", tensors))
-    with pytest.raises(QuantizationError, match=rf"'{name}', row \d+, column 7: nan"):
+    with pytest.raises(
+        QuantizationError, match=rf"model\.safetensors: tensor '{name}', row \d+, column 7: nan"
+    ):
         convert(checkpoint, MANIFEST, tmp_path / "out")
     assert [path.name for path in tmp_path.iterdir()] == ["c"]
 

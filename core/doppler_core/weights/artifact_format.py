@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +64,11 @@ class ArtifactInfo:
         return self.shards + self.files
 
 
+def aligned(size: int) -> int:
+    """The next multiple of the alignment."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
 def to_json(info: ArtifactInfo) -> str:
     """The text of artifact.json; equal values give equal text."""
     value = {
@@ -110,7 +114,7 @@ def read_info(folder: Path) -> ArtifactInfo:
     names = [file.file for file in info.hashed]
     if len(set(names)) != len(names) or {ARTIFACT_FILE, MANIFEST_FILE} & set(names):
         raise FileFormatError(f"{path}: a file is listed twice: {', '.join(names)[:500]}")
-    _check_overlaps(info, path)
+    _check_cover(info, path)
     return info
 
 
@@ -150,11 +154,25 @@ def _tensor(entry: Any, where: str, path: Path, shards: tuple[FileInfo, ...]) ->
     return TensorInfo(dtype, tuple(shape), shard, offset, size)
 
 
-def _check_overlaps(info: ArtifactInfo, path: Path) -> None:
+def _check_cover(info: ArtifactInfo, path: Path) -> None:
+    """The tensors fill their shards as the converter laid them: no overlap, no gap, no byte that belongs to none."""
+    ends = [0] * len(info.shards)
     ordered = sorted(info.tensors.items(), key=lambda item: (item[1].shard, item[1].offset))
-    for (name, tensor), (other, following) in pairwise(ordered):
-        if tensor.shard == following.shard and tensor.offset + tensor.bytes > following.offset:
-            raise FileFormatError(f"{path}: tensors {name!r} and {other!r} overlap")
+    for name, tensor in ordered:
+        following = aligned(ends[tensor.shard])
+        if tensor.offset != following:
+            fault = "overlaps the tensor before it" if tensor.offset < following else "leaves a gap before it"
+            raise FileFormatError(
+                f"{path}: tensor {name[:200]!r} at offset {tensor.offset} of {info.shards[tensor.shard].file} {fault}: "
+                f"expected it at {following}"
+            )
+        ends[tensor.shard] = tensor.offset + tensor.bytes
+    for end, shard in zip(ends, info.shards, strict=True):
+        if end != shard.bytes:
+            raise FileFormatError(
+                f"{path}: {shard.file} has {shard.bytes} bytes, but its tensors end at {end}: the table is not of "
+                "this file; convert the checkpoint again"
+            )
 
 
 def _count(entry: Mapping[str, Any], name: str, path: Path, where: str) -> int:

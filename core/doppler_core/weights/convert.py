@@ -19,19 +19,26 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
-from doppler_core.errors import DiskSpaceError, DopplerError, FileFormatError, SettingsError
+from doppler_core.errors import (
+    DiskSpaceError,
+    DopplerError,
+    FileFormatError,
+    QuantizationError,
+    SettingsError,
+)
 from doppler_core.settings import Progress
 from doppler_core.weights.artifact_format import (
     ARTIFACT_FILE,
     MANIFEST_FILE,
     ArtifactInfo,
     FileInfo,
+    aligned,
     read_info,
     to_json,
 )
 from doppler_core.weights.checkpoint import Checkpoint
 from doppler_core.weights.policy import selected, storage_types
-from doppler_core.weights.shards import SHARD_BYTES, ShardWriter, aligned
+from doppler_core.weights.shards import SHARD_BYTES, ShardWriter
 from doppler_core.weights.staging import staged
 from doppler_core.weights.storage import store, to_f32
 from doppler_core.weights.tensor import Bytes, StorageType, Tensor, tensor_bytes
@@ -176,7 +183,10 @@ def _encoded(tensor: Tensor, dtype: StorageType, pool: ThreadPoolExecutor) -> It
 
     def encode(start: int) -> Bytes:
         stop = min(start + step, tensor.rows)
-        return store(to_f32(tensor, start, stop), dtype, tensor.name, start)
+        try:
+            return store(to_f32(tensor, start, stop), dtype, tensor.name, start)
+        except QuantizationError as error:
+            raise QuantizationError(f"{tensor.path}: {error}") from error
 
     step = max(1, _TASK_VALUES // tensor.columns)
     ahead: deque[Future[Bytes]] = deque()

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
-from doppler_core.weights.artifact_format import ALIGNMENT, FileInfo, TensorInfo
+from doppler_core.weights.artifact_format import FileInfo, TensorInfo, aligned
 from doppler_core.weights.tensor import Bytes, StorageType, tensor_bytes
 
 SHARD_BYTES = 1 << 30
@@ -66,8 +66,3 @@ class ShardWriter:
     @property
     def _name(self) -> str:
         return f"weights-{len(self.shards) + 1:05}.bin"
-
-
-def aligned(size: int) -> int:
-    """The next multiple of the alignment."""
-    return -(-size // ALIGNMENT) * ALIGNMENT
