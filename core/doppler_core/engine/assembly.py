@@ -73,11 +73,12 @@ def lower_artifact(
     model_type = model_type_of(manifest)
     try:
         plan = check(model_type.lower(manifest, artifact.tensors))
+        notes = verify_digests(manifest, _kernels_run(manifest, plan))
     except (ManifestError, PlanError) as error:
         raise type(error)(f"{folder}: {error}") from error
     longest = model_type.capabilities(manifest).context_length
     plan = dataclasses.replace(plan, largest=Step(max(longest, _STEP_ROWS), _STEP_SEQUENCES))
-    for note in verify_digests(manifest, _kernels_run(manifest, plan)):
+    for note in notes:
         logger.info("%s: %s", plan.model, note)
     adapter = _choose_adapter(settings.device, plan.model)
     if adapter is not None or settings.kernel_profile is not None:
