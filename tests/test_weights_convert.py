@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections import namedtuple
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -265,6 +265,49 @@ def test_a_folder_of_something_else_is_never_touched(
         with pytest.raises(SettingsError, match="exists and is no artifact"):
             convert(checkpoint, MANIFEST, path, existing=existing)
     assert contents(other) == {"letters.txt": b"dear"}
+
+
+@pytest.mark.parametrize("target", ["absent", "empty", "artifact"])
+def test_a_link_is_followed_and_stays(checkpoint: Checkpoint, tmp_path: Path, target: str) -> None:
+    place, link = tmp_path / "elsewhere" / "place", tmp_path / "link"
+    place.parent.mkdir()
+    link.symlink_to(place)
+    if target == "empty":
+        place.mkdir()
+    if target == "artifact":
+        convert(checkpoint, MANIFEST, place)
+    convert(checkpoint, MANIFEST, link, existing="replace")
+    assert link.is_symlink()
+    verify(link)
+    assert sorted(path.name for path in place.parent.iterdir()) == ["place"]
+    assert not left_over(tmp_path)
+
+
+def block_with_a_file(staging: Path) -> None:
+    staging.write_text("")
+
+
+def block_with_a_dangling_link(staging: Path) -> None:
+    staging.symlink_to(staging.with_name("nowhere"))
+
+
+def block_with_a_pipe(staging: Path) -> None:
+    os.mkfifo(staging)
+
+
+@pytest.mark.parametrize("block", [block_with_a_file, block_with_a_dangling_link, block_with_a_pipe])
+def test_what_stands_in_the_way_of_the_staging_folder_is_an_error_and_no_wait(
+    checkpoint: Checkpoint, tmp_path: Path, block: Callable[[Path], None]
+) -> None:
+    block(tmp_path / ".out.staging")
+    with pytest.raises(SettingsError, match=r"\.out\.staging"):
+        convert(checkpoint, MANIFEST, tmp_path / "out")
+
+
+def test_a_file_system_that_makes_no_folders_is_an_error_and_no_wait(checkpoint: Checkpoint) -> None:
+    """In /proc a new folder is answered with "no such file", as is one whose parent was just removed."""
+    with pytest.raises(SettingsError, match="can't be written"):
+        convert(checkpoint, MANIFEST, Path("/proc/doppler-plugins-test"))
 
 
 # --- other processes -----------------------------------------------------------------------------------------------

@@ -32,9 +32,9 @@ def staged(out: Path, may_write: Callable[[], bool], waiting: Callable[[], None]
     """A folder to fill that becomes `out`; None when `may_write()`, asked under the lock, says there is nothing to do.
 
     Where another process (or thread) is at work on the same `out`, `waiting()` is called and the turn awaited.
-    What `out` held before is replaced in the same moment.
+    What `out` held before is replaced in the same moment. A link is followed: it is its owner's, and stays.
     """
-    out = out.absolute()
+    out = Path(os.path.realpath(out))
     out.parent.mkdir(parents=True, exist_ok=True)
     place = out.parent / f".{out.name}{_SUFFIX}"
     with _locked(place, out, waiting):
@@ -69,10 +69,15 @@ def _try_lock(place: Path) -> int | None:
     """The open handle of the lock, which a dying process gives up, or None while somebody else holds it."""
     try:
         place.mkdir(exist_ok=True)
-        handle = os.open(place / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-    except (FileExistsError, FileNotFoundError):  # its holder removes the folder just now
-        if place.is_file():
+    except (
+        FileExistsError
+    ):  # unless its holder removed the folder just now, it is something else, and will stay so
+        if os.path.lexists(place) and not place.is_dir():
             raise
+        return None
+    try:
+        handle = os.open(place / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    except FileNotFoundError:  # its holder removed the folder just now
         return None
     if _lock(handle):
         with contextlib.suppress(FileNotFoundError):
