@@ -158,3 +158,16 @@ def test_q4_k_on_a_gpu_has_the_meaning_of_the_same_weights(
         cosine = cosines(found, vectors["numpy", None]).min()
         print(key, "against NumPy on the same weights", cosine)
         assert cosine >= 0.9999, key
+
+
+def test_a_text_of_all_2048_tokens_has_one_vector_on_both_devices(checkpoint: Path, cache: str) -> None:
+    """On the device with WebGPU's least limits the table is in four sections, and a full layer sees 2,048 keys."""
+    text = " ".join(f"Sentence {number} follows the river to the sea." for number in range(400))
+    vectors = []
+    for device in DEVICES:
+        with open_engine(checkpoint, EngineSettings(device=device, cache_dir=cache)) as engine:
+            found = engine.embed([text], overflow="truncate")
+            assert found.tokens == (2048,)
+            vectors.append(found.vectors[0])
+    # f16 weights on both; sums over 2,048 keys in another order.
+    assert float(vectors[0] @ vectors[1]) > 0.99999
