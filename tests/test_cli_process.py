@@ -122,6 +122,16 @@ def test_text_that_is_no_utf8_is_named_with_its_place(
     assert b"latin.txt: expected UTF-8 text, found byte 0xe9 at 3" in done.stderr
 
 
+@pytest.mark.parametrize("file", ["/proc/self/mem", "/proc/self/task"])
+def test_a_file_that_can_not_be_read_is_an_error_that_names_it(
+    environment: dict[str, str], tiny_artifact: Path, file: str
+) -> None:
+    done = run(environment, "embed", tiny_artifact, "--file", file)
+    assert done.returncode == 2
+    assert file.encode() in done.stderr
+    assert b"Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&-", ">&- 2>&-", "<&- >&- 2>&-"])
 @pytest.mark.parametrize(
     "arguments", [("embed", "MODEL"), ("embed", "MODEL", "text"), ("models",), ("nonsense",)]

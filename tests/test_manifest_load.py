@@ -256,7 +256,7 @@ def test_what_is_no_regular_file_is_an_error_that_names_it_and_keeps_nobody_wait
     ):
         with pytest.raises(ManifestError, match="can't be read") as caught:
             load_manifest(path)
-        assert str(path) in str(caught.value)
+        assert str(caught.value).startswith(f"{path}: can't be read (")
     with pytest.raises(ManifestError, match="not a path"):
         load_manifest(tmp_path / "nul\0")
 

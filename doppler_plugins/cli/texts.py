@@ -57,6 +57,8 @@ def _text_files(path: Path) -> list[Path]:
 def _read(file: Path) -> str:
     try:
         return file.read_text("utf-8-sig")
+    except OSError as error:
+        raise InputError(f"{file}: can't be read ({error.strerror or error})") from None
     except UnicodeDecodeError as error:
         raise InputError(
             f"{file}: expected UTF-8 text, found byte 0x{error.object[error.start]:02x} at {error.start}"

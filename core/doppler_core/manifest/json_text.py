@@ -22,6 +22,8 @@ def read_text(path: Path) -> str:
             raise ManifestError(f"{path}: can't be read (not a regular file); expected a JSON file")
         with path.open("rb") as file:
             data = file.read(LARGEST_BYTES + 1)
+    except ManifestError:
+        raise
     except OSError as error:
         raise ManifestError(
             f"{path}: can't be read ({error.strerror or error}); expected a JSON file"
