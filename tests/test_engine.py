@@ -251,6 +251,25 @@ def test_an_engine_that_is_dropped_releases_its_device() -> None:
     assert released.wait(5)
 
 
+@pytest.mark.parametrize("of_a_step", [True, False], ids=["of a step", "of a request"])
+def test_an_engine_that_is_dropped_after_an_error_releases_its_device_too(of_a_step: bool) -> None:
+    """An error that was raised holds the frames it went through: the worker must not go on holding the error."""
+    opened = Opened()
+    lease = opened.engine.lease(opened.released.set)
+    opened.driver.fail = of_a_step
+
+    def use(engine: Engine) -> None:
+        with pytest.raises((DeviceLostError, InputError)):
+            engine.embed(["3" if of_a_step else "-1"])
+
+    use(lease)
+    opened.driver.fault = DeviceLostError("another: the driver of this test held the first")
+    del lease
+    gc.collect()
+    assert opened.released.wait(5)
+    opened.engine.close()
+
+
 def test_a_lease_is_closed_alone(opened: Opened) -> None:
     given_up: list[bool] = []
     share = opened.engine.lease(lambda: given_up.append(True))

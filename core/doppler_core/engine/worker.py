@@ -60,12 +60,10 @@ class Worker:
             try:
                 self._driver.step([one.job for one in running])
             except BaseException as error:  # noqa: BLE001 - the thread must live; the handle raises it
-                for one in running:
-                    one.handle.reject(error)
+                _reject(running, error)
                 running = []
             running = [one for one in running if not _settled(one)]
-        for one in running:
-            one.handle.reject(EngineClosedError("the engine was closed while the request ran"))
+        _reject(running, EngineClosedError("the engine was closed while the request ran"))
         self._closing()
 
     def _take(self, running: list[_Running]) -> bool:
@@ -88,6 +86,13 @@ class Worker:
                     if not _settled(one):
                         running.append(one)
         return not closed
+
+
+def _reject(running: list[_Running], error: BaseException) -> None:
+    """A function of its own: what the thread's own frame names lives on while it waits, and an error that was raised
+    to a caller holds the caller's engine."""
+    for one in running:
+        one.handle.reject(error)
 
 
 def _settled(one: _Running) -> bool:
