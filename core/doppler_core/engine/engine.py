@@ -92,8 +92,8 @@ class Engine:
     def _check_usable(self) -> None:
         if self._process != os.getpid():
             raise EngineClosedError(
-                "this engine was opened before the process forked, which neither its thread nor a GPU device survives: "
-                "start workers with the 'spawn' method, and open the model in the worker"
+                "this engine was opened before the process forked, and neither its thread nor a GPU device survives a fork: "
+                "open the model in the child, and start workers with the 'spawn' method"
             )
         if self.closed:
             raise EngineClosedError(f"the engine of {self.model_id} is closed: open the model again")
