@@ -1,6 +1,8 @@
 """The command line, run in this process on the tiny checkpoint: results on stdout, talk on stderr, exit codes."""
 
+import io
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -77,8 +79,6 @@ def test_queries_and_documents_get_their_own_prompts(run: Any, tiny_artifact: Pa
 def test_stdin_gives_a_vector_per_line_empty_lines_too(
     run: Any, tiny_artifact: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import io
-
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"one\r\n\nbroken \xff byte\n")))
     done = run("embed", tiny_artifact)
     assert [json.loads(line)["source"] for line in done.out.splitlines()] == ["line 1", "line 2", "line 3"]
@@ -122,11 +122,24 @@ def test_a_text_that_is_too_long_is_named_and_can_be_cut(run: Any, tiny_artifact
     done = run("embed", tiny_artifact, "word " * 2000)
     assert done.code == 2
     assert done.out == ""
-    assert "text 0 is argument 1" in done.err
-    assert "--truncate" in done.err
+    assert re.search(r": argument 1 has \d+ tokens .* takes 256: split it, or --truncate\n", done.err)
     cut = run("embed", tiny_artifact, "word " * 2000, "--truncate")
     assert json.loads(cut.out)["truncated"] is True
     assert "argument 1" in cut.err
+
+
+def test_a_text_that_is_too_long_is_named_in_whichever_batch_it_comes(
+    run: Any, tiny_artifact: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("doppler_plugins.cli.embed._BATCH", 2)
+    texts = ["short"] * 3 + ["word " * 2000, "short"]
+    folder = tmp_path / "big"
+    folder.mkdir()
+    for number, text in enumerate(texts):
+        (folder / f"{number}.txt").write_text(text)
+    assert f"{folder / '3.txt'} has " in run("embed", tiny_artifact, "--file", folder).err
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(texts)))
+    assert ": line 4 has " in run("embed", tiny_artifact).err
 
 
 def test_convert_lists_what_the_checkpoint_said_and_fills_the_cache(

@@ -184,8 +184,10 @@ def test_a_step_without_memory_is_a_limit(numpy_engine: Engine, monkeypatch: pyt
 
 def test_a_long_text_is_an_error_unless_it_may_be_cut(numpy_engine: Engine) -> None:
     long = "12 eggs " * 400
-    with pytest.raises(TextTooLongError, match=r"text 1 has .* takes 256"):
+    with pytest.raises(TextTooLongError, match=r"text 1 has .* takes 256") as raised:
         numpy_engine.embed(["x", long])
+    assert (raised.value.index, raised.value.limit) == (1, 256)
+    assert f"has {raised.value.tokens} tokens" in str(raised.value)
     cut = numpy_engine.embed(["x", long], overflow="truncate")
     assert cut.truncated == (1,)
     assert cut.tokens[1] == 256

@@ -95,7 +95,22 @@ class InputError(DopplerError, ValueError):
 
 
 class TextTooLongError(InputError):
-    """A text has more tokens than the model takes."""
+    """A text has more tokens than the model takes.
+
+    index: its place in the request; tokens: how many it has, prompt included; limit: how many the model takes. All three
+    are None where whoever raised it did not say.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        index: int | None = None,
+        tokens: int | None = None,
+        limit: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.index, self.tokens, self.limit = index, tokens, limit
 
 
 class EngineClosedError(DopplerError, RuntimeError):

@@ -83,8 +83,12 @@ def embed(
             try:
                 result = engine.submit(request).result()
             except TextTooLongError as error:
-                counted = f"text 0 is {batch[0].source}; --truncate cuts long texts"
-                raise TextTooLongError(f"{error} ({counted})") from error
+                if error.index is None:
+                    raise
+                raise TextTooLongError(
+                    f"{batch[error.index].source} has {error.tokens} tokens with its prompt and the model takes "
+                    f"{error.limit}: split it, or --truncate"
+                ) from error
             writer.write(batch, result)
             total = total.plus(batch, result)
             if progress:

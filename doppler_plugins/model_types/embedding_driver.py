@@ -84,9 +84,13 @@ class EmbeddingDriver:
         ids = self._tokenizer.encode_batch(self._prompted(request))
         long = [index for index, one in enumerate(ids) if len(one) > self._max_tokens]
         if long and request.overflow != "truncate":
+            first, tokens = long[0], len(ids[long[0]])
             raise TextTooLongError(
-                f"text {long[0]} has {len(ids[long[0]])} tokens with its prompt and the model takes {self._max_tokens}"
-                f"{f' ({len(long)} texts are too long)' if len(long) > 1 else ''}: split it, or pass overflow='truncate'"
+                f"text {first} has {tokens} tokens with its prompt and the model takes {self._max_tokens}"
+                f"{f' ({len(long)} texts are too long)' if len(long) > 1 else ''}: split it, or pass overflow='truncate'",
+                index=first,
+                tokens=tokens,
+                limit=self._max_tokens,
             )
         for index in long:
             # The end token is kept, as the publisher's own truncation does.
