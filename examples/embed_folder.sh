@@ -2,10 +2,12 @@
 # Embed every text file of a folder from the command line, then find the ones nearest to a question.
 #
 #   examples/embed_folder.sh FOLDER "A question?" [MODEL]
+# Needs `doppler-plugins` and `python` on the path: `. .venv/bin/activate` in a checkout.
 set -eu
 
-folder=$1
-question=$2
+usage="usage: $0 FOLDER QUESTION [MODEL]"
+folder=${1:?$usage}
+question=${2:?$usage}
 model=${3:-demo-embedding}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -34,19 +34,19 @@ def test_hardware_goes_first_and_a_name_or_index_decides(device: str, chosen: Gp
 
 
 def test_auto_never_takes_a_software_adapter_and_wgpu_does() -> None:
-    with pytest.raises(NoAdapterError, match=r"llvmpipe.*mesa-vulkan-drivers"):
+    with pytest.raises(NoAdapterError, match=r"only GPU adapter is software .*llvmpipe.*device='wgpu'"):
         choose_adapter("auto", [SOFT])
     assert choose_adapter("wgpu", [SOFT]) == SOFT
 
 
 @pytest.mark.parametrize("device", ["wgpu:9", "wgpu:amd"])
 def test_what_is_not_there_is_refused_with_what_is(device: str) -> None:
-    with pytest.raises(NoAdapterError, match=rf"{device}.*Intel UHD 630.*device='numpy'"):
+    with pytest.raises(NoAdapterError, match=rf"{device}.*Intel UHD 630.*or 'numpy'"):
         choose_adapter(device, [SMALL])
 
 
 def test_a_machine_without_any_says_what_to_install() -> None:
-    with pytest.raises(NoAdapterError, match=r"There are: none.*libvulkan1"):
+    with pytest.raises(NoAdapterError, match=r"no GPU adapter; .*libvulkan1"):
         choose_adapter("auto", [])
 
 

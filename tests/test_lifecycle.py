@@ -107,3 +107,26 @@ def test_no_file_stays_open(tiny_artifact: Path) -> None:
         engine.embed(["salt"])
     gc.collect()
     assert files() == before
+
+
+AFTER_MAIN = """
+import sys, threading
+from doppler_core.settings import EngineSettings
+from doppler_plugins import open_engine
+
+engine = open_engine(sys.argv[1], EngineSettings(device="numpy"))
+texts = ["salt " * 30] * 200
+
+def late():
+    threading.main_thread().join()
+    print(engine.embed(texts).vectors.shape)
+
+threading.Thread(target=late).start()
+"""
+
+
+def test_a_thread_may_embed_after_the_main_thread_has_ended(tiny_artifact: Path) -> None:
+    """The interpreter then lets no pool start work; the engine works without one."""
+    command = [sys.executable, "-c", AFTER_MAIN, str(tiny_artifact)]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (found.stdout, found.stderr) == ("(200, 64)\n", "")

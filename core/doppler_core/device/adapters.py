@@ -92,8 +92,16 @@ def choose_adapter(device: str, adapters: list[GpuAdapter] | None = None) -> Gpu
         ranked = [adapter for adapter in ranked if wanted.lower() in adapter.name.lower()]
     if ranked:
         return ranked[0]
-    there = "; ".join(str(adapter) for adapter in adapters) or "none"
-    raise NoAdapterError(f"device={device!r}: no such GPU adapter. There are: {there}. {REMEDY}")
+    raise NoAdapterError(_missing(device, adapters))
+
+
+def _missing(device: str, adapters: list[GpuAdapter]) -> str:
+    if not adapters:
+        return f"device={device!r}: this machine has no GPU adapter; {REMEDY}"
+    there = "; ".join(str(adapter) for adapter in adapters)
+    if device == "auto":
+        return f"the only GPU adapter is software ({there}), which is used when named: device='wgpu'"
+    return f"device={device!r}: no GPU adapter is called so; there are {there}; name one of them, or 'numpy'"
 
 
 def _rank(adapter: GpuAdapter) -> int:

@@ -29,5 +29,7 @@ def _translated(doing: str, error: Exception) -> DeviceError:
         return DeviceLostError(
             f"{doing}: the GPU device was lost, so close the engine and open the model again ({error})"
         )
+    if "not enough memory" in str(error).lower() or "out of memory" in str(error).lower():
+        return LimitError(f"{doing}: {error}; close other engines or use a smaller context_length")
     kind = DeviceError if isinstance(error, RuntimeError) else ShaderError
     return kind(f"{doing}: {error}")

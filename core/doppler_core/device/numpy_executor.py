@@ -5,15 +5,18 @@ run as one group over ranges of rows, so that a range stays in a core's cache fr
 """
 
 import functools
+import sys
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from doppler_core.device.numpy_ops import ROW_OPS, WHOLE_OPS, Call, attention, attention_parts
+from doppler_core.device.numpy_ops import ROW_OPS, WHOLE_OPS, Call, Part, attention, attention_parts
 from doppler_core.device.numpy_weights import Expanded, NumpyWeight, Packed
 from doppler_core.device.threads import blas_controller, blas_threads
 from doppler_core.errors import EngineClosedError
@@ -25,6 +28,7 @@ from doppler_core.settings import Progress
 from doppler_core.weights.storage import to_f32
 from doppler_core.weights.tensor import Tensor
 
+SHARES = 4  # shares of an attention for each thread: enough to even out what they cost
 ROW_BLOCK = (
     64  # rows of a range: 64 x 1152 f32 values and what is computed beside them fit a core's second cache
 )
@@ -147,16 +151,36 @@ class NumpyExecutor:
         if len(starts) == 1:
             run(0, count)
         else:
-            list(self._pool.map(run, starts, [min(start + ROW_BLOCK, count) for start in starts]))
+            self._side_by_side(run, [(start, min(start + ROW_BLOCK, count)) for start in starts])
 
     def _by_parts(self, call: Call) -> None:
         parts = attention_parts(call)
         if len(parts) == 1:
             attention(call, parts[0])
-        else:
-            # Two owners of threads at once would wait for each other: inside a part BLAS has one.
-            with self._blas.limit(limits=1):
-                list(self._pool.map(functools.partial(attention, call), parts))
+            return
+        # Dealt out in turn, largest first, so that each share is as large as the next. Two owners of threads at once
+        # would wait for each other: inside a part BLAS has one.
+        count = min(len(parts), SHARES * blas_threads())
+        with self._blas.limit(limits=1):
+            self._side_by_side(
+                functools.partial(_attend, call), [(parts[share::count],) for share in range(count)]
+            )
+
+    def _side_by_side(self, run: Callable[..., None], calls: Sequence[tuple[Any, ...]]) -> None:
+        """Run all calls, in the pool; at the end of the interpreter, which lets no pool start work, one by one."""
+        try:
+            for done in [self._pool.submit(run, *arguments) for arguments in calls]:
+                done.result()
+        except RuntimeError:
+            if not sys.is_finalizing() and threading.main_thread().is_alive():
+                raise
+            for arguments in calls:
+                run(*arguments)
+
+
+def _attend(call: Call, parts: Sequence[Part]) -> None:
+    for part in parts:
+        attention(call, part)
 
 
 def _run_rows(
