@@ -47,7 +47,9 @@ def locate(model: str, settings: EngineSettings) -> Path:
     if found := cached_models(settings).get(model):
         return found
     if found := _ask_plugins(model, settings):
-        return _checked(found)
+        return found
+    if found := _begun_with(model, settings):
+        return found
     raise ModelNotFoundError(_not_found(model, settings))
 
 
@@ -67,16 +69,27 @@ def _existing(model: str) -> Path | None:
 
 
 def _checked(path: Path) -> Path:
-    if path.is_dir() and (is_artifact(path) or is_checkpoint(path)):
-        return path
+    if problem := _problem(path):
+        raise ModelNotFoundError(problem)
+    return path
+
+
+def _problem(path: Path) -> str:
+    """Why a path is not a model's folder, or an empty string."""
     if path.is_dir():
-        raise ModelNotFoundError(
+        if is_artifact(path) or is_checkpoint(path):
+            return ""
+        return (
             f"{path}: expected an artifact (artifact.json) or a Hugging Face checkpoint (config.json, "
             "*.safetensors), and the folder has neither file"
         )
+    if not path.exists():
+        return (
+            f"{path}: expected the folder of an artifact or of a Hugging Face checkpoint; it does not exist"
+        )
     if path.suffix in (".safetensors", ".json"):
-        raise ModelNotFoundError(f"{path} is one file of a model: give its folder, {path.parent}")
-    raise ModelNotFoundError(
+        return f"{path} is one file of a model: give its folder, {path.parent}"
+    return (
         f"{path}: expected the folder of an artifact or of a Hugging Face checkpoint, found a file; GGUF files are "
         "not read by this version"
     )
@@ -87,13 +100,31 @@ def _ask_plugins(model: str, settings: EngineSettings) -> Path | None:
     for implementation in manager.implementations("doppler_resolve_model"):
         try:
             found = implementation(ref=model, settings=settings)
-            if found is not None:
-                return Path(found)
+            path = None if found is None else Path(found)
         except DopplerError:
             raise  # the plugin knows the reference and says what is wrong with it
         except Exception:
             logger.warning("plugin %s: doppler_resolve_model failed", implementation.plugin, exc_info=True)
+            continue
+        if path is not None and (problem := _problem(path)):
+            raise ModelNotFoundError(
+                f"{problem} (the plugin {implementation.plugin} gave this path for {model!r}: "
+                "look there, or set DOPPLER_PLUGINS_BLOCK to do without it)"
+            )
+        if path is not None:
+            return path
     return None
+
+
+def _begun_with(model: str, settings: EngineSettings) -> Path | None:
+    """The one cached artifact whose name begins with `model`; several are an error, it can't be known which is meant."""
+    found = {name: path for name, path in cached_models(settings).items() if model and name.startswith(model)}
+    if len(found) > 1:
+        raise ModelNotFoundError(
+            f"model {model!r}: {len(found)} cached models have a name that begins so: {', '.join(sorted(found))}; "
+            "give more of the name"
+        )
+    return next(iter(found.values()), None)
 
 
 def _not_found(model: str, settings: EngineSettings) -> str:

@@ -57,7 +57,22 @@ def test_a_cached_name_is_found(settings: EngineSettings) -> None:
     cached = folder_with(Path(settings.cache_dir) / "some-model-f16-0123456789ab", "artifact.json")
     assert locate(cached.name, settings) == cached
     with pytest.raises(ModelNotFoundError, match=f"did you mean {cached.name}"):
-        locate("some-model-f16", settings)
+        locate("some-modle-f16-0123456789ab", settings)
+
+
+def test_the_begin_of_a_cached_name_is_enough_where_one_alone_begins_so(settings: EngineSettings) -> None:
+    assert settings.cache_dir
+    cache = Path(settings.cache_dir)
+    short, long = (
+        folder_with(cache / name, "artifact.json")
+        for name in ("some-model-f16", "some-model-f16-0123456789ab")
+    )
+    assert locate("some-model-f16-", settings) == long
+    assert locate("some-model-f16", settings) == short  # a whole name is never a begin
+    with pytest.raises(ModelNotFoundError, match=f"2 cached .*: {short.name}, {long.name}; give more"):
+        locate("some-model", settings)
+    with pytest.raises(ModelNotFoundError, match="no such name"):
+        locate("", settings)
 
 
 @pytest.mark.parametrize(
@@ -136,6 +151,20 @@ def test_what_a_plugin_says_on_purpose_is_what_the_user_sees(
     monkeypatch.setattr(registry_module, "_registry", None)
     with pytest.raises(ModelNotFoundError, match="the shelf is empty"):
         locate("shelf:any", settings)
+
+
+def test_a_path_that_a_plugin_gives_and_is_no_model_is_told_with_the_plugins_name(
+    tmp_path: Path, settings: EngineSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away, empty = tmp_path / "away", folder_with(tmp_path / "empty")
+    resolver(tmp_path / "four", f"return {str(away)!r} if ref == 'shelf:away' else {str(empty)!r}")
+    monkeypatch.syspath_prepend(tmp_path / "four")
+    monkeypatch.setattr(registry_module, "_registry", None)
+    by = r".*the plugin resolver gave this path for 'shelf:"
+    with pytest.raises(ModelNotFoundError, match=f"{away}: .* does not exist{by}away"):
+        locate("shelf:away", settings)
+    with pytest.raises(ModelNotFoundError, match=f"{empty}: .* has neither file{by}empty"):
+        locate("shelf:empty", settings)
 
 
 @pytest.mark.parametrize(
