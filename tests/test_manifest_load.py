@@ -180,6 +180,7 @@ def test_a_wrongly_typed_value_is_a_manifest_error_that_says_where_and_what_was_
         (("quantization", {"computePrecision": "f16"}), 'quantization.computePrecision: expected "f32", as session.compute'),
         (("execution.policies", {"unresolvedKernel": "warn"}), 'execution.policies.unresolvedKernel: expected "error", found "warn"'),
         (("execution.kernels.rope", {"digest": "sha256:12"}), 'execution.kernels.rope.digest: expected "sha256:" and 64'),
+        (("execution.kernels.rope", {"digest": ""}), 'in lower case (`doppler-plugins pin FILE` writes the digests), found ""'),
         (("execution.kernels.rope", {"kernel": "../rope.wgsl"}), "execution.kernels.rope.kernel: expected the name of a .wgsl file, without a folder"),
         (("execution.kernels.rope", {"entry": "main()"}), "execution.kernels.rope.entry: expected the name of a WGSL entry point"),
         (("execution.kernels.gelu", {"constants": {"HAS_GATE": "yes"}}), 'execution.kernels.gelu.constants.HAS_GATE: expected true, false or a number, found "yes"'),

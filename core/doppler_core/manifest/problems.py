@@ -32,7 +32,7 @@ _EXPECTED: Mapping[str, str] = {
     "none_required": "null",
 }
 _PATTERNS: Mapping[str, str] = {
-    "sha256": '"sha256:" and 64 hexadecimal digits in lower case',
+    "sha256": '"sha256:" and 64 hexadecimal digits in lower case (`doppler-plugins pin FILE` writes the digests)',
     "wgsl": "the name of a .wgsl file, without a folder",
     "a-z_": "the name of a WGSL entry point",
 }
