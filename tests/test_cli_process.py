@@ -41,6 +41,16 @@ def test_an_error_is_one_message_on_stderr_and_exit_code_two(environment: dict[s
     assert b"Traceback" not in done.stderr
 
 
+def test_the_package_runs_as_a_module(environment: dict[str, str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "doppler_plugins", "--version"],
+        env=environment,
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout.decode().startswith("doppler-plugins, version ")
+
+
 def test_debug_shows_where_an_error_came_from(environment: dict[str, str]) -> None:
     done = run(environment, "--debug", "embed", "no-such-model", "text")
     assert done.returncode == 2
