@@ -84,6 +84,15 @@ def test_stdin_gives_a_vector_per_line_empty_lines_too(
     assert [json.loads(line)["source"] for line in done.out.splitlines()] == ["line 1", "line 2", "line 3"]
 
 
+def test_a_dash_reads_stdin_in_its_place(
+    run: Any, tiny_artifact: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("one\ntwo\n"))
+    done = run("embed", tiny_artifact, "first", "-", "last")
+    found = [json.loads(line)["source"] for line in done.out.splitlines()]
+    assert found == ["argument 1", "line 1", "line 2", "argument 3"]
+
+
 def test_a_terminal_without_texts_is_told_what_to_give(
     run: Any, tiny_artifact: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,6 +125,19 @@ def test_vectors_go_into_files_that_are_whole_or_absent(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["vectors.jsonl", "vectors.npy"]
     done = run("embed", tiny_artifact, "a", "--out", tmp_path / "vectors.txt")
     assert (done.code, ".npy or .jsonl" in done.err) == (2, True)
+
+
+def test_a_folder_that_can_not_take_the_vectors_is_named(
+    run: Any, tiny_artifact: Path, tmp_path: Path
+) -> None:
+    away, no_folder = tmp_path / "away" / "o.jsonl", tmp_path / "file" / "o.npy"
+    no_folder.parent.write_text("")
+    done = run("embed", tiny_artifact, "a", "--out", away)
+    assert done.code == 2
+    assert f"--out {away}: there is no folder {away.parent}; make it" in done.err
+    done = run("embed", tiny_artifact, "a", "--out", no_folder)
+    assert done.code == 2
+    assert f"--out {no_folder}: {no_folder.parent} can't be written" in done.err
 
 
 def test_a_text_that_is_too_long_is_named_and_can_be_cut(run: Any, tiny_artifact: Path) -> None:

@@ -58,7 +58,7 @@ def embed(
     out: Path | None,
     as_json: bool,
 ) -> None:
-    """Embed TEXTS with MODEL, or the lines of stdin, or files.
+    """Embed TEXTS with MODEL, or the lines of stdin (also where a text is `-`), or files.
 
     Without --out the result is one JSON object per text; with --json one object in all, vectors included.
     """

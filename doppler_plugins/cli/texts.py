@@ -22,16 +22,24 @@ class Text:
 
 
 def read_texts(arguments: Sequence[str], files: Sequence[Path]) -> Iterator[Text]:
-    """Arguments, then files; without either, the lines of stdin (empty ones too, so that line n gives vector n)."""
+    """Arguments, then files; without either, the lines of stdin (empty ones too, so that line n gives vector n).
+
+    The argument `-` stands for the lines of stdin, also where it is a terminal.
+    """
     if arguments or files:
         return _given(arguments, files)
     if sys.stdin.isatty():
-        raise click.UsageError("give texts as arguments, with --file, or one per line on stdin")
+        raise click.UsageError(
+            "give texts as arguments, with --file, or one per line on stdin (`-` reads it here)"
+        )
     return _lines()
 
 
 def _given(arguments: Sequence[str], files: Sequence[Path]) -> Iterator[Text]:
     for number, argument in enumerate(arguments, 1):
+        if argument == "-":
+            yield from _lines()
+            continue
         yield Text(f"argument {number}", argument)
     for path in files:
         for file in _text_files(path):

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 import click
 
+from doppler_core.errors import InputError
 from doppler_plugins.cli.output import json_text
 from doppler_plugins.cli.texts import Text
 
@@ -35,13 +36,13 @@ def vector_writer(out: Path | None, collect: bool) -> Iterator[Writer]:
     if out is None:
         yield _Collector() if collect else _Lines(click.echo, getattr(sys.stdout, "encoding", None))
     elif out.suffix == ".jsonl":
-        with _replaced(out) as beside, beside.open("w", encoding="utf-8") as file:
+        with _replaced(out, "w", "utf-8") as file:
             yield _Lines(partial(print, file=file), "utf-8")
     elif out.suffix == ".npy":
         import numpy as np
 
         arrays = _Arrays()
-        with _replaced(out) as beside, beside.open("wb") as file:
+        with _replaced(out, "wb") as file:
             yield arrays
             np.save(file, np.concatenate(arrays.collected or [np.zeros((0, 0), np.float32)]))
     else:
@@ -82,10 +83,20 @@ class _Lines(_Collector):
 
 
 @contextmanager
-def _replaced(out: Path) -> Iterator[Path]:
+def _replaced(out: Path, mode: str, encoding: str | None = None) -> Iterator[IO[Any]]:
+    """A file beside `out` that takes its name at the end; InputError where none can be made."""
     beside = out.with_name(f".{out.name}.{os.getpid()}")
     try:
-        yield beside
+        file = beside.open(mode, encoding=encoding)
+    except FileNotFoundError:
+        raise InputError(
+            f"--out {out}: there is no folder {out.parent}; make it, or name another file"
+        ) from None
+    except OSError as error:
+        raise InputError(f"--out {out}: {out.parent} can't be written ({error.strerror or error})") from None
+    try:
+        with file:
+            yield file
         os.replace(beside, out)
     finally:
         beside.unlink(missing_ok=True)
