@@ -330,6 +330,42 @@ def test_a_plugin_adds_commands_and_replaces_none(run: Any, tiny_artifact: Path)
     assert records["cli_good"].provides == ("command hello",)
     assert "embed" in records["cli_good"].warnings[0]
     assert "half-way" in records["cli_bad"].reason
+    checked = run("plugins", "--check")
+    assert checked.code == 1
+    assert "cli_good: the command embed exists and was not replaced" in checked.out
+    assert "the command hello" not in checked.out
+
+
+@pytest.mark.parametrize(
+    ("hook", "arguments", "code", "reason"),
+    [
+        ("doppler_register_adapter", "register", 1, "did you mean doppler_register_adapters?"),
+        ("doppler_register_commands", "cli", 0, ""),
+    ],
+)
+def test_the_check_fails_for_a_hook_that_does_not_exist(
+    run: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    hook: str,
+    arguments: str,
+    code: int,
+    reason: str,
+) -> None:
+    text = f"import doppler_plugins\n@doppler_plugins.hookimpl\ndef {hook}({arguments}): ...\n"
+    module = f"{hook}_module"
+    write_distribution(tmp_path, "mis", {"doppler_plugins": {"mis": module}}, {module: text})
+    monkeypatch.syspath_prepend(tmp_path)
+    checked = run("plugins", "--check")
+    assert checked.code == code
+    assert reason in checked.out
+
+
+@pytest.mark.parametrize("group", [(), ("models",), ("bench",)])
+def test_the_help_cuts_no_command_s_line_off(run: Any, group: tuple[str, ...]) -> None:
+    lines = run(*group, "--help").out.partition("Commands:")[2].splitlines()[1:]
+    assert lines
+    assert all(re.fullmatch(r"  \w+ +\w.*\.", line) and not line.endswith("...") for line in lines)
 
 
 def test_progress_is_for_terminals_only(

@@ -23,7 +23,7 @@ def bench() -> None:
     """Measure a model on this machine."""
 
 
-@bench.command("embed")
+@bench.command("embed", short_help="Time documents of mixed lengths, and single queries.")
 @click.argument("model")
 @click.option(
     "--documents", type=click.IntRange(min=1), default=64, show_default=True, help="Texts of a run."

@@ -143,10 +143,15 @@ def _plugins(_: EngineSettings) -> list[Check]:
     policy = Policy.from_environment()
     records = build_registry(policy=Policy(policy.allow, policy.block)).check()
     problems = [record for record in records if record.is_problem]
-    if not problems:
-        return [Check("plugins", "ok", ", ".join(f"{record.name} ({record.status})" for record in records))]
     remedy = "update or uninstall it, or name it in DOPPLER_PLUGINS_BLOCK"
-    return [Check(f"plugin {record.name}", "problem", record.sentence, remedy) for record in problems]
+    found = [Check(f"plugin {record.name}", "problem", record.sentence, remedy) for record in problems]
+    if not problems:
+        detail = ", ".join(f"{record.name} ({record.status})" for record in records)
+        found = [Check("plugins", "ok", detail)]
+    for record in records:
+        notes = record.warnings if record.status != "unavailable" else (f"optional, {record.reason}",)
+        found += [Check(f"plugin {record.name}", "note", note) for note in notes]
+    return found
 
 
 def _bundled_model(settings: EngineSettings) -> list[Check]:

@@ -12,7 +12,7 @@ from doppler_plugins.cli.options import source_options
 from doppler_plugins.cli.output import emit, json_option, size, terminal_progress
 
 
-@click.command()
+@click.command(short_help="Make an artifact of a checkpoint.")
 @click.argument("checkpoint")
 @click.option(
     "--out",

@@ -54,7 +54,7 @@ class Answer:
     score: float | None
 
 
-@click.command()
+@click.command(short_help="Find documents by questions with the bundled model.")
 @json_option
 @engine_options
 def demo(settings: EngineSettings, as_json: bool) -> None:

@@ -9,7 +9,7 @@ from doppler_plugins.cli.options import engine_options
 from doppler_plugins.cli.output import emit, json_option
 
 
-@click.command()
+@click.command(short_help="Check this machine and this installation.")
 @json_option
 @engine_options
 @click.pass_context

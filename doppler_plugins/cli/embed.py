@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _BATCH = 256  # texts of one request: enough to pack steps well, few enough to show progress and bound memory
 
 
-@click.command()
+@click.command(short_help="Turn texts, lines or files into vectors.")
 @click.argument("model")
 @click.argument("texts", nargs=-1)
 @click.option(

@@ -3,10 +3,12 @@
 So that a slow or broken plugin costs the built-in commands nothing.
 """
 
+from collections.abc import Collection
 from typing import Any
 
 import click
 
+from doppler_plugins.manager import PluginManager
 from doppler_plugins.registry import plugins
 
 
@@ -17,7 +19,12 @@ class OutputClosedError(Exception):
 class CommandGroup(click.Group):
     """Built-in commands, then those of plugins. A plugin can't replace a command."""
 
-    _extended = False
+    _adopted: frozenset[str] | None = None  # names that plugins added; None = they were not asked yet
+
+    @property
+    def own_names(self) -> frozenset[str]:
+        """The names of the built-in commands."""
+        return frozenset(self.commands) - (self._adopted or frozenset())
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command line; a closed output gets an error of its own, which click would turn into exit code 1."""
@@ -40,24 +47,27 @@ class CommandGroup(click.Group):
         return found
 
     def _extend(self) -> None:
-        if self._extended:
+        if self._adopted is not None:
             return
-        self._extended = True
-        manager = plugins().manager
-        for implementation in manager.implementations("doppler_register_commands"):
-            staged = click.Group(self.name)
-            with manager.blaming(implementation):
-                implementation(cli=staged)
-                self._adopt(staged, implementation.key)
+        found = commands_of_plugins(plugins().manager, self.own_names)
+        self._adopted = frozenset(found)
+        for name, command in found.items():
+            self.add_command(command, name)
 
-    def _adopt(self, staged: click.Group, key: int) -> None:
-        manager = plugins().manager
-        for name, command in staged.commands.items():
-            record = manager.record(key)
-            if name in self.commands:
-                manager.update(
-                    key, warnings=(*record.warnings, f"the command {name} exists and was not replaced")
-                )
-            else:
-                self.add_command(command, name)
-                manager.update(key, provides=(*record.provides, f"command {name}"))
+
+def commands_of_plugins(manager: PluginManager, taken: Collection[str]) -> dict[str, click.Command]:
+    """The commands that plugins add, by name; one whose name is taken is left out, with a warning on the record."""
+    found: dict[str, click.Command] = {}
+    for implementation in manager.implementations("doppler_register_commands"):
+        staged = click.Group()
+        with manager.blaming(implementation):
+            implementation(cli=staged)
+            for name, command in staged.commands.items():
+                record = manager.record(implementation.key)
+                if name in taken or name in found:
+                    warning = f"the command {name} exists and was not replaced"
+                    manager.update(implementation.key, warnings=(*record.warnings, warning))
+                else:
+                    found[name] = command
+                    manager.update(implementation.key, provides=(*record.provides, f"command {name}"))
+    return found

@@ -12,7 +12,7 @@ from doppler_plugins.cli.options import cache_option
 from doppler_plugins.cli.output import emit, json_option, size, table
 
 
-@click.group(invoke_without_command=True)
+@click.group(invoke_without_command=True, short_help="List or remove converted models.")
 @cache_option
 @json_option
 @click.pass_context
@@ -30,7 +30,7 @@ def models(ctx: click.Context, cache_dir: str | None, as_json: bool) -> None:
     emit({"cache": str(folder), "models": found}, as_json, [*table(rows), f"cache: {folder}"])
 
 
-@models.command()
+@models.command(short_help="Remove models from the cache.")
 @click.argument("names", nargs=-1, required=True)
 @cache_option
 @json_option

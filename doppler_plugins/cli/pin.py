@@ -7,7 +7,7 @@ import click
 from doppler_plugins.cli.output import emit, json_option
 
 
-@click.command()
+@click.command(short_help="Write the kernels' digests into manifests.")
 @click.argument(
     "files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path)
 )

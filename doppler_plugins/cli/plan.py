@@ -8,7 +8,7 @@ from doppler_plugins.cli.options import engine_options
 from doppler_plugins.cli.output import emit, json_option, terminal_progress
 
 
-@click.command()
+@click.command(short_help="Print what runs for a model, op by op.")
 @click.argument("model")
 @click.option("--phase", help="One phase instead of all, such as encode.")
 @click.option(

@@ -9,7 +9,7 @@ from doppler_plugins.cli.options import cache_option
 from doppler_plugins.cli.output import emit, json_option, terminal_progress
 
 
-@click.command()
+@click.command(short_help="Check an artifact against its hashes.")
 @click.argument("artifact")
 @cache_option
 @json_option
