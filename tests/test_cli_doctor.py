@@ -40,6 +40,20 @@ def found(settings: EngineSettings, name: str) -> Check:
 
 
 @pytest.mark.usefixtures("bundled")
+def test_an_optional_adapter_that_is_not_installed_comes_with_its_pip_line(
+    settings: EngineSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = 'thing>=1, which is not installed: pip install "doppler-plugins[langchain]"'
+    monkeypatch.setattr(
+        "doppler_plugins.registry.explain_missing",
+        lambda name, _: line if name.startswith("langchain") else "",
+    )
+    assert "langchain.embeddings (unavailable)" in found(settings, "plugins").detail
+    note = found(settings, "plugin langchain.embeddings")
+    assert (note.status, note.detail) == ("note", f"optional, needs {line}")
+
+
+@pytest.mark.usefixtures("bundled")
 def test_every_check_runs_and_this_machine_passes(
     settings: EngineSettings, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
