@@ -13,7 +13,6 @@ from plugin_fakes import write_distribution
 
 from doppler_plugins import registry as registry_module
 from doppler_plugins.cli import extensions, program
-from doppler_plugins.cli.output import table, terminal_progress
 from doppler_plugins.sharing import open_count
 
 
@@ -366,41 +365,3 @@ def test_the_help_cuts_no_command_s_line_off(run: Any, group: tuple[str, ...]) -
     lines = run(*group, "--help").out.partition("Commands:")[2].splitlines()[1:]
     assert lines
     assert all(re.fullmatch(r"  \w+ +\w.*\.", line) and not line.endswith("...") for line in lines)
-
-
-def test_progress_is_for_terminals_only(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.stderr.isatty", lambda: False)
-    assert terminal_progress() is None
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    progress = terminal_progress()
-    assert progress is not None
-    for done in range(1000):
-        progress("reading", done, 1000)
-    progress("reading", 1000, 1000)
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    assert shown.err.endswith("reading 100 %\n")
-    # Ten lines a second at most, whatever the number of calls; 1,000 calls take milliseconds.
-    assert shown.err.count("\r") < 100
-
-
-def test_progress_of_unknown_length_counts_on_one_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    progress = terminal_progress()
-    assert progress is not None
-    for done in (256, 512, 600):
-        progress("texts embedded:", done, 0)
-    progress("texts embedded:", 600, 600)
-    shown = capsys.readouterr().err
-    assert shown.startswith("\r\033[Ktexts embedded: 256")
-    assert shown.count("\n") == 1
-    assert shown.endswith("texts embedded: 100 %\n")
-
-
-def test_a_table_lines_its_columns_up() -> None:
-    assert table([("a", "bbb"), ("cccc", "d")]) == ["a     bbb", "cccc  d"]
-    assert table([]) == []
