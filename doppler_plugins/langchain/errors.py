@@ -50,5 +50,7 @@ def translated() -> Iterator[None]:
     except errors.DopplerError as error:
         for ours, joint in _TRANSLATIONS:
             if isinstance(error, ours):
-                raise joint(*error.args) from error
+                raised = joint(*error.args)
+                vars(raised).update(vars(error))
+                raise raised from error
         raise

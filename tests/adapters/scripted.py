@@ -106,7 +106,7 @@ class Driver:
         most = self._script.capabilities.context_length
         long = tuple(index for index, text in enumerate(texts) if len(text.split()) > most)
         if long and request.overflow == "error":
-            raise TextTooLongError(f"text {long[0]} has more than {most} tokens")
+            raise TextTooLongError(f"text {long[0]} has more than {most} tokens", index=long[0], limit=most)
         return Job(request, [" ".join(text.split()[:most]) for text in texts], long)
 
     def step(self, jobs: Sequence[Job]) -> None:

@@ -124,6 +124,7 @@ def test_errors_are_ours_and_langchains(
         assert isinstance(caught.value, theirs)
         assert not caught.value.is_retryable
         assert str(caught.value) == str(caught.value.__cause__)
+        assert vars(caught.value).items() >= vars(caught.value.__cause__).items()
 
 
 def test_a_lost_device_may_be_retried(embeddings: DopplerEmbeddings, monkeypatch: pytest.MonkeyPatch) -> None:
