@@ -128,5 +128,5 @@ threading.Thread(target=late).start()
 def test_a_thread_may_embed_after_the_main_thread_has_ended(tiny_artifact: Path) -> None:
     """The interpreter then lets no pool start work; the engine works without one."""
     command = [sys.executable, "-c", AFTER_MAIN, str(tiny_artifact)]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     assert (found.stdout, found.stderr) == ("(200, 64)\n", "")
