@@ -1,7 +1,7 @@
 """Faster twins of the meanings, for the NumPy executor: they write into buffers that are reused.
 
-A row op computes any range of rows by itself, so a pool runs ranges side by side, each small enough to stay in a
-core's cache. Attention falls into parts, which the pool runs too. A whole op needs all rows: matmul, where BLAS owns
+A row op computes any range of rows by itself, so that ranges can be small enough to stay in a core's cache.
+Attention falls into parts, which a pool runs side by side. A whole op needs all rows: matmul, where BLAS owns
 the threads, and what pools slots.
 Each twin is tested against its meaning in plan.meaning.
 """
