@@ -100,12 +100,13 @@ def main() -> None:
     parser.add_argument("model", help="folder of EmbeddingGemma-300M as published")
     parser.add_argument("--peers", help="a Python that has sentence-transformers (and llama-cpp-python)")
     parser.add_argument("--gguf", help="EmbeddingGemma as a GGUF file: llama.cpp is measured too")
+    parser.add_argument("--devices", nargs="+", default=["numpy", "wgpu"], help="which of our executors")
     parser.add_argument("--pairs", type=int, default=PAIRS)
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", type=Path, help="write the raw figures to this JSON file")
     options = parser.parse_args()
     contestants = [
-        Contestant(name, sys.executable, options.model, options.threads) for name in ("numpy", "wgpu")
+        Contestant(name, sys.executable, options.model, options.threads) for name in options.devices
     ]
     found: dict[str, Any] = {"machine": machine(), "threads": options.threads, "documents": len(documents())}
     if options.peers:
