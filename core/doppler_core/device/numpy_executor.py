@@ -7,11 +7,10 @@ run as one group over ranges of rows, so that a range stays in a core's cache fr
 import functools
 import sys
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -159,21 +158,17 @@ class NumpyExecutor:
         # Dealt out in turn, largest first, so that each share is as large as the next. Two owners of threads at once
         # would wait for each other: inside a part BLAS has one.
         count = min(len(parts), SHARES * blas_threads())
+        shares = [parts[share::count] for share in range(count)]
+        attend = functools.partial(_attend, call)
         with self._blas.limit(limits=1):
-            self._side_by_side(
-                functools.partial(_attend, call), [(parts[share::count],) for share in range(count)]
-            )
-
-    def _side_by_side(self, run: Callable[..., None], calls: Sequence[tuple[Any, ...]]) -> None:
-        """Run all calls, in the pool; at the end of the interpreter, which lets no pool start work, one by one."""
-        try:
-            for done in [self._pool.submit(run, *arguments) for arguments in calls]:
-                done.result()
-        except RuntimeError:
-            if not sys.is_finalizing() and threading.main_thread().is_alive():
-                raise
-            for arguments in calls:
-                run(*arguments)
+            try:
+                list(self._pool.map(attend, shares))
+            except RuntimeError:
+                # At the end of the interpreter no pool lets work start; what has run already may run again.
+                if not sys.is_finalizing() and threading.main_thread().is_alive():
+                    raise
+                for share in shares:
+                    attend(share)
 
 
 def _attend(call: Call, parts: Sequence[Part]) -> None:
@@ -202,8 +197,10 @@ def _load(
             progress("expanding weights", number, len(multiplied))
         tensor = tensors[name]
         need = 4 * tensor.rows * tensor.columns
-        if tensor.dtype == "f32" or need > left:
-            loaded[name] = Packed(tensor) if tensor.dtype != "f32" else Expanded(to_f32(tensor))
+        if tensor.dtype == "f32":
+            loaded[name] = Expanded(to_f32(tensor))  # a view of its file, which takes no room
+        elif need > left:
+            loaded[name] = Packed(tensor)
         else:
             left -= need
             loaded[name] = Expanded(to_f32(tensor))
