@@ -109,7 +109,7 @@ class Case:
             constants=tuple(self.constants),
             params=self.params,
         )
-        return Plan("test", {"encode": (*feeds, op)}, {"encode": op.output}), tensors
+        return Plan("test", {"encode": (*feeds, op)}, {"encode": (op.output,)}), tensors
 
     def run(self, gpu: Gpu | None = None, text: Callable[[str], str] = kernel_text) -> np.ndarray:
         """The op's output on the software GPU adapter."""

@@ -41,7 +41,7 @@ def small_plan() -> tuple[Plan, dict[str, Tensor]]:
         Op("pool", "pool", None, kernel("pool_mean.wgsl"), (z,), pooled, params=columns),
         Op("l2norm", "unit", None, kernel("l2norm.wgsl"), (pooled,), unit, params=columns),
     )  # fmt: skip
-    return Plan("small", {"encode": ops}, {"encode": unit}), tensors
+    return Plan("small", {"encode": ops}, {"encode": (unit,)}), tensors
 
 
 @pytest.fixture(scope="module")
@@ -227,7 +227,7 @@ def one_matmul(columns: int, inner: int, file: str) -> Plan:
               params={"scale": 1.0, "columns": inner})  # fmt: skip
     op = Op("matmul", "linear", 0, kernel(file), (x,), y, (Weight("w", (columns, inner), "f32", "f32"),),
             params={"columns": columns, "inner": inner})  # fmt: skip
-    return Plan("one matmul", {"encode": (feed, op)}, {"encode": y})
+    return Plan("one matmul", {"encode": (feed, op)}, {"encode": (y,)})
 
 
 def test_the_longest_product_under_the_loop_cap_is_whole() -> None:

@@ -214,7 +214,7 @@ def test_a_type_change_without_a_cast_names_both_steps() -> None:
 
 
 def _plan_of(*ops: Op) -> Plan:
-    return Plan("m", {"p": ops}, {"p": ops[-1].output})
+    return Plan("m", {"p": ops}, {"p": (ops[-1].output,)})
 
 
 def test_the_software_profile_is_for_software_adapters() -> None:

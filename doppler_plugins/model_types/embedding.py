@@ -54,7 +54,7 @@ class EmbeddingModelType:
         not_run = Finding("execution.decode", "not run", "an embedding is one pass over the whole text")
         listed = [Finding(row.where, row.standing, row.reason) for row in standings(manifest, self.name)]
         findings = (*listed, *steps.findings(), not_run)
-        return Plan(manifest.output.model_base_id or "", {PHASE: tuple(build.ops)}, {PHASE: output}, findings)
+        return Plan(manifest.output.model_base_id or "", {PHASE: tuple(build.ops)}, {PHASE: (output,)}, findings)
 
     def driver(self, executor: Executor, tokenizer: Tokenizer, manifest: Manifest) -> EmbeddingDriver:
         """Packs the texts of all requests under way into steps."""

@@ -1,10 +1,33 @@
 """What both executors are: a plan bound to memory, ready to run its phases."""
 
-from collections.abc import Collection
-from typing import Protocol
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+Table = npt.NDArray[np.uint32]
+
+
+@dataclass(frozen=True)
+class StepTables:
+    """The tables of a step (plan.op), u32: rows [T, 4], slots [S, 4], sampling [S, 16] for phases that sample.
+
+    active: what the step asks for; an op whose `when` is not among them does not run.
+    """
+
+    rows: Table
+    slots: Table
+    sampling: Table | None = None
+    active: frozenset[str] = frozenset()
+
+
+class Ticket(Protocol):
+    """Steps under way. Asking for the result waits; asking twice gives the same."""
+
+    def result(self) -> Mapping[str, npt.NDArray[Any]]:
+        """The phase's outputs by name, [steps, S or T, columns]: f32 or u32; only those whose op ran."""
 
 
 class Executor(Protocol):
@@ -24,7 +47,7 @@ class Executor(Protocol):
     def run(
         self, phase: str, rows: npt.NDArray[np.uint32], slots: npt.NDArray[np.uint32]
     ) -> npt.NDArray[np.float32]:
-        """Run a phase on the step's tables (plan.op); its output value, f32."""
+        """Run a phase on the step's tables (plan.op); its first output value, f32."""
 
     def capture(
         self, phase: str, rows: npt.NDArray[np.uint32], slots: npt.NDArray[np.uint32], names: Collection[str]
@@ -33,3 +56,23 @@ class Executor(Protocol):
 
     def close(self) -> None:
         """Give memory and device back. A second call does nothing."""
+
+
+class StatefulExecutor(Executor, Protocol):
+    """An executor of a plan with states: steps that follow each other without waiting."""
+
+    def submit(self, phase: str, tables: StepTables, steps: int = 1) -> Ticket:
+        """Start `steps` steps of a phase and do not wait for them.
+
+        The first runs on `tables`, each further one on the rows that the plan's `advance` op left on the device: the
+        token just sampled, one position on. More than one step needs that op active, and one row a slot.
+        """
+
+    def write_state(self, name: str, row: int, values: npt.NDArray[Any]) -> None:
+        """Put rows into a state, from `row` on, before the next step."""
+
+    def read_state(self, name: str, row: int, count: int) -> npt.NDArray[Any]:
+        """Rows of a state after every step submitted so far, in the state's dtype."""
+
+    def copy_state(self, name: str, source: int, target: int, count: int) -> None:
+        """Copy `count` rows of a state to others, on the device, after every step submitted so far."""

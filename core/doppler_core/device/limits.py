@@ -53,7 +53,7 @@ def check_plan(plan: Plan, ability: Ability, max_rows: int, max_slots: int) -> d
     for op in plan.ops():
         _check_op(op, ability, max_rows, max_slots)
     return {
-        phase: lay_out(ops, [plan.outputs[phase].name], max_rows, max_slots)
+        phase: lay_out(ops, plan.kept(phase), max_rows, max_slots)
         for phase, ops in plan.phases.items()
     }
 

@@ -83,7 +83,7 @@ class NumpyExecutor:
 
     def run(self, phase: str, rows: npt.NDArray[np.uint32], slots: npt.NDArray[np.uint32]) -> Array:
         """Run a phase; a copy of its output value."""
-        name = self._plan.outputs[phase].name
+        name = self._plan.outputs[phase][0].name
         return self._run(phase, Tables(rows, slots), [name])[name]
 
     def capture(
@@ -101,7 +101,7 @@ class NumpyExecutor:
     def _arena(self, phase: str) -> tuple[list[Array], Mapping[str, int]]:
         ops = self._plan.phases[phase]
         together = [number for number, group in enumerate(self._groups[phase]) for _ in group.ops]
-        arena = lay_out(ops, [self._plan.outputs[phase].name], self.max_rows, self.max_slots, together)
+        arena = lay_out(ops, self._plan.kept(phase), self.max_rows, self.max_slots, together)
         return [np.empty(size // 4, np.float32) for size in arena.sizes], arena.place
 
     def _run(self, phase: str, tables: Tables, names: Collection[str]) -> dict[str, Array]:

@@ -84,7 +84,7 @@ class WgpuExecutor:
 
     def run(self, phase: str, rows: Rows, slots: Rows) -> Floats:
         """Run a phase on the step's tables; its output value, f32."""
-        output = self._plan.outputs[phase]
+        output = self._plan.outputs[phase][0]
         with explained(f"running {phase} of {self._plan.model}"):
             program = self._write_step(rows, slots)
             self._submit(program.phases[phase], len(rows), len(slots))

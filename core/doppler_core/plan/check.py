@@ -27,8 +27,9 @@ def check(plan: Plan) -> Plan:
                     f"phase {phase}: {op.label} writes {op.output.name!r}, which was written before"
                 )
             written[op.output.name] = (op.output, op)
-        if plan.outputs[phase].name not in written:
-            raise PlanError(f"phase {phase}: no op writes its output {plan.outputs[phase].name!r}")
+        for output in plan.outputs[phase]:
+            if output.name not in written:
+                raise PlanError(f"phase {phase}: no op writes its output {output.name!r}")
     return plan
 
 

@@ -73,7 +73,8 @@ def least_bytes(plan: Plan, phase: str, rows: int, sequences: int) -> int:
     )
     tables = ROWS.bytes(rows, sequences) + SLOTS.bytes(rows, sequences)
     stored = sum(tensor_bytes(weight.stored, weight.shape) for weight in weights.values())
-    return stored + looked_up + tables + plan.outputs[phase].bytes(rows, sequences)
+    outputs = sum(output.bytes(rows, sequences) for output in plan.outputs[phase])
+    return stored + looked_up + tables + outputs
 
 
 def gpu_resident(plan: Plan) -> int:
@@ -102,7 +103,7 @@ def step_bytes(plan: Plan) -> int:
     """Bytes of intermediates and tables for the plan's largest step; phases use the same buffers in turn."""
     rows, sequences = plan.largest.rows, plan.largest.sequences
     arenas = [
-        lay_out(ops, [plan.outputs[phase].name], rows, sequences).bytes for phase, ops in plan.phases.items()
+        lay_out(ops, plan.kept(phase), rows, sequences).bytes for phase, ops in plan.phases.items()
     ]
     return max(arenas, default=0) + ROWS.bytes(rows, sequences) + SLOTS.bytes(rows, sequences)
 

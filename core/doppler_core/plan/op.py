@@ -1,9 +1,12 @@
 """The plan's data: values, weights, kernels, ops, phases. Pure and printable; it knows no device.
 
 A dimension is a number, or a symbol bound at each step: "T" rows of the step, "S" sequences (slots).
-Two tables travel with every step, both u32 with four columns:
-    rows  [T, 4]  token id, position in its sequence, slot, 0
-    slots [S, 4]  first key row, key count, dimensions asked for, 0
+Tables travel with every step, all u32:
+    rows     [T, 4]   token id, position in its sequence, slot, 0
+    slots    [S, 4]   first row, row count, dimensions asked for, place in the states
+    last     [S, 4]   the line of `rows` that is each slot's last: what ops of S rows read in place of `rows`
+    sampling [S, 16]  how each slot's next token is chosen (plan.sampling); only for phases that sample
+A state outlives its step: keys and values of a layer, logits that are adjusted in place, a token mask.
 """
 
 from collections.abc import Iterator, Mapping
@@ -41,8 +44,26 @@ class Value:
         return size
 
 
+@dataclass(frozen=True)
+class State(Value):
+    """What stays on the device from step to step, [places * capacity, columns]; an op may read it or write it.
+
+    A sequence has `capacity` rows at its place: position p lies in row place * capacity + p mod capacity, so that a
+    capacity below the context is a ring. A state without positions has a capacity of 1.
+    """
+
+    capacity: int = 1
+
+    @property
+    def places(self) -> int:
+        """How many sequences it holds."""
+        return int(self.shape[0]) // self.capacity
+
+
 ROWS = Value("rows", ("T", 4), "u32")
 SLOTS = Value("slots", ("S", 4), "u32")
+LAST = Value("last", ("S", 4), "u32")
+SAMPLING = Value("sampling", ("S", 16), "u32")
 
 
 @dataclass(frozen=True)
@@ -92,8 +113,10 @@ class Kernel:
 class Op:
     """One operation: `meaning` names its function in plan.meaning, `role` its place in the block.
 
-    `inputs` are in the order the meaning takes them; the step's tables are passed to every meaning.
-    `note` says what is particular: the manifest field an implied op comes from, the kernel it replaces.
+    `inputs` are in the order the meaning takes them, states among them; the step's tables are passed to every meaning.
+    `output` may be a state, which the op changes in part. `when` names what a step must ask for to run the op ("" =
+    every step runs it). `note` says what is particular: the manifest field an implied op comes from, the kernel it
+    replaces.
     """
 
     meaning: str
@@ -107,6 +130,7 @@ class Op:
     params: Mapping[str, Scalar] = field(default_factory=dict)
     origin: Origin = "declared"
     note: str = ""
+    when: str = ""
 
     @property
     def label(self) -> str:
@@ -135,12 +159,12 @@ class Step:
 class Plan:
     """What runs, in order.
 
-    outputs: the value read back at the end of each phase. largest: the largest step that buffers are made for.
+    outputs: what may be read back at the end of each phase. largest: the largest step that buffers are made for.
     """
 
     model: str
     phases: Mapping[str, tuple[Op, ...]]
-    outputs: Mapping[str, Value]
+    outputs: Mapping[str, tuple[Value, ...]]
     findings: tuple[Finding, ...] = ()
     profile: str | None = None
     largest: Step = Step(1, 1)
@@ -149,6 +173,15 @@ class Plan:
         """All ops of all phases."""
         for ops in self.phases.values():
             yield from ops
+
+    def kept(self, phase: str) -> tuple[str, ...]:
+        """Names of the values that must be readable after the phase's last op."""
+        return tuple(output.name for output in self.outputs[phase])
+
+    def states(self) -> dict[str, State]:
+        """Every state the plan reads or writes, once."""
+        values = (value for op in self.ops() for value in (*op.inputs, op.output))
+        return {value.name: value for value in values if isinstance(value, State)}
 
     def weights(self) -> dict[str, Weight]:
         """Every weight the plan reads, once."""

@@ -86,7 +86,7 @@ def plan_json(
         "model": plan.model,
         "profile": plan.profile,
         "phases": {name: [_op_json(op) for op in plan.phases[name]] for name in names},
-        "outputs": {name: dataclasses.asdict(plan.outputs[name]) for name in names},
+        "outputs": {name: [dataclasses.asdict(output) for output in plan.outputs[name]] for name in names},
         "findings": [dataclasses.asdict(finding) for finding in plan.findings],
     }
     if cost:
