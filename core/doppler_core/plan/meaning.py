@@ -1,7 +1,8 @@
 """What each op means, in plain NumPy: the oracle that every kernel and every faster twin is tested against.
 
 A meaning takes the op's params, its inputs, weights (f32) and constants, and the step's tables, and gives the
-output in f32. It favours being read over being fast. R is T (rows) or S (sequences); formulas: Gemma 3.
+output in f32; a state is an input and an output like any other, whole. It favours being read over being fast.
+R is T (rows) or S (sequences): an op of S rows is given each slot's last line as `rows`. Formulas: Gemma 3 and 4.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +25,15 @@ class Tables:
     rows: Table
     slots: Table
 
+    def of_sequences(self) -> "Tables":
+        """The tables of an op of S rows: the line of `rows` that is each slot's last."""
+        return Tables(self.rows[self.slots[:, 0] + self.slots[:, 1] - 1], self.slots)
+
+    def places(self) -> npt.NDArray[np.int64]:
+        """Each row's place in the states, [R]."""
+        places: npt.NDArray[np.int64] = self.slots[self.rows[:, 2], 3].astype(np.int64)
+        return places
+
 
 @dataclass(frozen=True)
 class Operands:
@@ -42,17 +52,25 @@ def gather(params: Params, given: Operands, tables: Tables) -> Array:
 def rmsnorm(params: Params, given: Operands, tables: Tables) -> Array:
     """Root-mean-square norm of each run of `columns` values, times (offset + weight), plus a residual if given.
 
-    x [T, runs * columns], weight [columns] or none -> [T, runs * columns]; `offset` is 1 where the checkpoint
-    stores weight - 1 (Gemma 3), else 0. The residual is added after the norm.
+    x [R, runs * columns], weight [columns] or none -> [R, runs * columns]; `offset` is 1 where the checkpoint
+    stores weight - 1 (Gemma 3), else 0. The residual is added after the norm, and `gain` (default 1) multiplies
+    the sum.
     """
     x = given.inputs[0]
-    runs = x.reshape(len(x), -1, int(params["columns"]))
+    normed = _normed(x, params, given.weights)
+    if len(given.inputs) > 1:
+        normed = normed + given.inputs[1]
+    return normed * np.float32(params.get("gain", 1.0))
+
+
+def _normed(x: Array, params: Params, weights: Sequence[Array] = ()) -> Array:
+    """The norm of runs as long as the weight, or of `columns` values."""
+    runs = x.reshape(len(x), -1, weights[0].size if weights else int(params["columns"]))
     mean: Array = np.mean(runs * runs, axis=-1, keepdims=True, dtype=np.float32)
     normed: Array = runs * np.reciprocal(np.sqrt(mean + np.float32(params["eps"])))
-    if given.weights:
-        normed = normed * (given.weights[0] + np.float32(params["offset"]))
-    normed = normed.reshape(x.shape)
-    return normed + given.inputs[1] if len(given.inputs) > 1 else normed
+    if weights:
+        normed = normed * (weights[0] + np.float32(params["offset"]))
+    return normed.reshape(x.shape)
 
 
 def matmul(params: Params, given: Operands, tables: Tables) -> Array:
@@ -61,14 +79,17 @@ def matmul(params: Params, given: Operands, tables: Tables) -> Array:
 
 
 def rope(params: Params, given: Operands, tables: Tables) -> Array:
-    """Rotate pairs (i, i + head_dim/2) of each head by the row's position.
+    """Rotate pairs (i, i + head_dim/2) of each head by the row's position; with a weight, norm each head before.
 
-    x [T, heads * head_dim], constant [positions, head_dim/2, 2] holding (cos, sin) -> [T, heads * head_dim].
+    x [R, heads * head_dim], weight [head_dim] or none (`eps`, `offset` as in rmsnorm), constant
+    [positions, head_dim/2, 2] holding (cos, sin) -> [R, heads * head_dim].
     """
     x = given.inputs[0]
+    if given.weights:
+        x = _normed(x, params, given.weights)
     heads = x.reshape(len(x), -1, int(params["head_dim"]))
     half = heads.shape[-1] // 2
-    turn = given.constants[0][tables.rows[:, 1]][:, None]  # [T, 1, half, 2]
+    turn = given.constants[0][tables.rows[:, 1]][:, None]  # [R, 1, half, 2]
     cos, sin = turn[..., 0], turn[..., 1]
     first, second = heads[..., :half], heads[..., half:]
     return np.concatenate([first * cos - second * sin, second * cos + first * sin], -1).reshape(x.shape)
@@ -110,9 +131,70 @@ def attention(params: Params, given: Operands, tables: Tables) -> Array:
     return out
 
 
+def store(params: Params, given: Operands, tables: Tables) -> Array:
+    """Put each row's key and value side by side into the state, at its place and position.
+
+    k [T, columns], v [T, columns], state [places * capacity, 2 columns] -> the state. `value_norm` gives each head of
+    v an RMS norm without a weight first (Gemma 4).
+    """
+    k, v, state = given.inputs
+    if params["value_norm"]:
+        v = _normed(
+            v.reshape(-1, int(params["head_dim"])), {**params, "columns": params["head_dim"]}
+        ).reshape(v.shape)
+    capacity = int(params["capacity"])
+    at = tables.places() * capacity + tables.rows[:, 1] % capacity
+    out = state.copy()
+    out[at] = np.concatenate([k, v], -1)
+    return out
+
+
+def cached_attention(params: Params, given: Operands, tables: Tables) -> Array:
+    """Causal attention over a state's keys and values, the row's own among them. Scores as in `attention`.
+
+    q [R, heads * d], state [places * capacity, 2 * kv_heads * d] -> [R, heads * d]. A row at position p sees the
+    positions max(0, p - window + 1) .. p of its place, all of 0 .. p for a window of 0.
+    """
+    q, state = given.inputs
+    heads, kv_heads, width = int(params["heads"]), int(params["kv_heads"]), int(params["head_dim"])
+    capacity, window = int(params["capacity"]), int(params["window"])
+    pairs = state.reshape(-1, 2, kv_heads, width)
+    out = np.zeros((len(q), heads, width), np.float32)
+    for row, place in enumerate(tables.places()):
+        position = int(tables.rows[row, 1])
+        seen = np.arange(max(0, position - window + 1) if window else 0, position + 1)
+        seen_pairs = pairs[place * capacity + seen % capacity].repeat(heads // kv_heads, axis=2)
+        k, v = seen_pairs[:, 0], seen_pairs[:, 1]
+        scores = np.einsum("hd,khd->hk", q[row].reshape(heads, width), k) * np.float32(params["scale"])
+        if params["softcap"]:
+            scores = np.float32(params["softcap"]) * np.tanh(scores / np.float32(params["softcap"]))
+        weight = np.exp(scores - scores.max(-1, keepdims=True))
+        out[row] = np.einsum("hk,khd->hd", weight / weight.sum(-1, keepdims=True), v)
+    flat: Array = out.reshape(len(q), -1)
+    return flat
+
+
+def last_rows(params: Params, given: Operands, tables: Tables) -> Array:
+    """Each slot's last row. x [T, n] -> [S, n]."""
+    rows: Array = given.inputs[0][tables.slots[:, 0] + tables.slots[:, 1] - 1]
+    return rows
+
+
+def softcap(params: Params, given: Operands, tables: Tables) -> Array:
+    """cap * tanh(x / cap). [R, n] -> [R, n]."""
+    cap = np.float32(params["cap"])
+    out: Array = cap * np.tanh(given.inputs[0] / cap)
+    return out
+
+
 def gelu(params: Params, given: Operands, tables: Tables) -> Array:
-    """gelu(gate) * up with the tanh form 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). [T, n] -> [T, n]."""
+    """gelu(gate) * up with the tanh form 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). gate [R, n] -> [R, n].
+
+    Of `up`, which may be wider, the n columns from `up_first` (default 0) on.
+    """
     gate, up = given.inputs
+    first = int(params.get("up_first", 0))
+    up = up[:, first : first + gate.shape[1]]
     inner = np.float32(np.sqrt(2 / np.pi)) * (gate + np.float32(0.044715) * gate * gate * gate)
     out: Array = np.float32(0.5) * gate * (1 + np.tanh(inner)) * up
     return out
@@ -144,6 +226,10 @@ MEANINGS: Mapping[str, Callable[[Params, Operands, Tables], Array]] = {
     "matmul": matmul,
     "rope": rope,
     "attention": attention,
+    "store": store,
+    "cached_attention": cached_attention,
+    "last_rows": last_rows,
+    "softcap": softcap,
     "gelu": gelu,
     "residual": residual,
     "pool": pool,
