@@ -22,16 +22,24 @@ _Small = npt.NDArray[np.uint8]
 
 def dequantize(data: Bytes, columns: int) -> Floats:
     """uint8 [R, superblocks * 144] to float32 [R, columns]."""
-    rows = data.shape[0]
     blocks = data.reshape(-1, BYTES)
-    steps = np.ascontiguousarray(blocks[:, :4]).view(np.float16).astype(np.float32)
-    scales, minima = _unpack_6bit(blocks[:, 4:16])
-    nibbles = blocks[:, 16:].reshape(-1, 4, 32)
-    quants = np.stack([nibbles & 15, nibbles >> 4], axis=2).reshape(-1, 8, 32)
+    return cut_rows(scaled(blocks[:, :16], unpack_nibbles(blocks[:, 16:])).reshape(len(data), -1), columns)
+
+
+def unpack_nibbles(packed: _Small) -> _Small:
+    """uint8 [N, 128] to quants [N, 8, 32] of 0..15."""
+    chunks = packed.reshape(-1, 4, 32)
+    return np.stack([chunks & 15, chunks >> 4], axis=2).reshape(-1, 8, 32)
+
+
+def scaled(heads: Bytes, quants: _Small) -> Floats:
+    """The values of quants [N, 8, 32], as the first 16 bytes of their superblocks scale and shift them."""
+    steps = np.ascontiguousarray(heads[:, :4]).view(np.float16).astype(np.float32)
+    scales, minima = _unpack_6bit(heads[:, 4:])
     values = quants.astype(np.float32)
     values *= (steps[:, :1] * scales)[:, :, None]
     values -= (steps[:, 1:] * minima)[:, :, None]
-    return cut_rows(values.reshape(rows, -1), columns)
+    return values
 
 
 def quantize(values: Floats) -> Bytes:

@@ -3,15 +3,15 @@
 Works in blocks of rows that fit a CPU's cache, so a call needs little beside its result. It knows no file format.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
 from doppler_core.errors import QuantizationError
-from doppler_core.weights import q4_k, q8_0
+from doppler_core.weights import q4_0, q4_k, q5_0, q5_k, q6_k, q8_0
 from doppler_core.weights.floats import Floats, bf16_to_f32, f32_to_bf16
-from doppler_core.weights.tensor import Bytes, StorageType, Tensor, row_bytes
+from doppler_core.weights.tensor import WRITTEN, Bytes, StorageType, Tensor, row_bytes
 
 Ids = npt.NDArray[np.uint32]
 
@@ -20,6 +20,26 @@ _BLOCK_VALUES = 1 << 16
 
 # Magnitudes from here on have no finite stored form. Floats: half a step above the largest finite value.
 _LIMITS = {"f32": np.inf, "f16": 65520.0, "bf16": 3.3961775e38, "q8_0": q8_0.LIMIT, "q4_k": q4_k.LIMIT}
+
+# uint8 [R, row_bytes] and the number of columns to float32 [R, columns].
+_DECODERS: Mapping[StorageType, Callable[[Bytes, int], Floats]] = {
+    "f32": lambda data, _: data.view("<f4"),
+    "f16": lambda data, _: data.view("<f2").astype(np.float32),
+    "bf16": lambda data, _: bf16_to_f32(data.view("<u2")),
+    "q8_0": q8_0.dequantize,
+    "q4_0": q4_0.dequantize,
+    "q5_0": q5_0.dequantize,
+    "q4_k": q4_k.dequantize,
+    "q5_k": q5_k.dequantize,
+    "q6_k": q6_k.dequantize,
+}
+_ENCODERS: Mapping[StorageType, Callable[[Floats], Bytes]] = {
+    "f32": lambda values: values.view(np.uint8),
+    "f16": lambda values: values.astype("<f2").view(np.uint8),
+    "bf16": lambda values: f32_to_bf16(values).view(np.uint8),
+    "q8_0": q8_0.quantize,
+    "q4_k": q4_k.quantize,
+}
 
 
 def to_f32(tensor: Tensor, start: int = 0, stop: int | None = None) -> Floats:
@@ -34,7 +54,7 @@ def to_f32(tensor: Tensor, start: int = 0, stop: int | None = None) -> Floats:
         return np.require(data.view("<f4"), requirements="A")
     values = np.empty((stop - start, tensor.columns), np.float32)
     for first, last in _row_blocks(*values.shape):
-        values[first:last] = _decode(data[first:last], tensor.dtype, tensor.columns)
+        values[first:last] = _DECODERS[tensor.dtype](data[first:last], tensor.columns)
     return values
 
 
@@ -43,7 +63,7 @@ def gather_f32(tensor: Tensor, ids: Ids) -> Floats:
     data = tensor.row_data(0, tensor.rows)[ids]
     values = np.empty((len(ids), tensor.columns), np.float32)
     for first, last in _row_blocks(*values.shape):
-        values[first:last] = _decode(data[first:last], tensor.dtype, tensor.columns)
+        values[first:last] = _DECODERS[tensor.dtype](data[first:last], tensor.columns)
     return values
 
 
@@ -51,13 +71,17 @@ def store(values: Floats, dtype: StorageType, name: str, start: int = 0) -> Byte
     """float32 [R, K] as uint8 [R, row_bytes], rounded to nearest even.
 
     A NaN, an infinite value or one too large for the type is a QuantizationError that names the tensor, the row
-    (`start` is the row of values[0] in it) and the column.
+    (`start` is the row of values[0] in it) and the column; a type that is only read is one too.
     """
+    if dtype not in WRITTEN:
+        raise QuantizationError(
+            f"tensor {name!r} can't be stored as {dtype}, which is only read; use one of {', '.join(WRITTEN)}"
+        )
     rows = np.empty((len(values), row_bytes(dtype, values.shape[1])), np.uint8)
     for first, last in _row_blocks(*values.shape):
         block = np.ascontiguousarray(values[first:last], np.float32)
         _check_range(block, dtype, name, start + first)
-        rows[first:last] = _encode(block, dtype)
+        rows[first:last] = _ENCODERS[dtype](block)
     return rows
 
 
@@ -79,34 +103,6 @@ def as_kernel_type(tensor: Tensor, dtype: StorageType, start: int = 0, stop: int
 def _row_blocks(rows: int, columns: int) -> Iterator[tuple[int, int]]:
     step = max(1, _BLOCK_VALUES // columns)
     return ((first, min(first + step, rows)) for first in range(0, rows, step))
-
-
-def _decode(data: Bytes, dtype: StorageType, columns: int) -> Floats:
-    match dtype:
-        case "f32":
-            return data.view("<f4")
-        case "f16":
-            return data.view("<f2").astype(np.float32)
-        case "bf16":
-            return bf16_to_f32(data.view("<u2"))
-        case "q8_0":
-            return q8_0.dequantize(data, columns)
-        case "q4_k":
-            return q4_k.dequantize(data, columns)
-
-
-def _encode(values: Floats, dtype: StorageType) -> Bytes:
-    match dtype:
-        case "f32":
-            return values.view(np.uint8)
-        case "f16":
-            return values.astype("<f2").view(np.uint8)
-        case "bf16":
-            return f32_to_bf16(values).view(np.uint8)
-        case "q8_0":
-            return q8_0.quantize(values)
-        case "q4_k":
-            return q4_k.quantize(values)
 
 
 def _check_range(values: Floats, dtype: StorageType, name: str, start: int) -> None:

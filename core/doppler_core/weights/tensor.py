@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-StorageType = Literal["f32", "f16", "bf16", "q8_0", "q4_k"]
+StorageType = Literal["f32", "f16", "bf16", "q8_0", "q4_0", "q5_0", "q4_k", "q5_k", "q6_k"]
 Bytes = npt.NDArray[np.uint8]
 
 
@@ -26,8 +26,14 @@ BLOCKS: Mapping[StorageType, BlockFormat] = {
     "f16": BlockFormat(1, 2),
     "bf16": BlockFormat(1, 2),
     "q8_0": BlockFormat(32, 34),
+    "q4_0": BlockFormat(32, 18),
+    "q5_0": BlockFormat(32, 22),
     "q4_k": BlockFormat(256, 144),
+    "q5_k": BlockFormat(256, 176),
+    "q6_k": BlockFormat(256, 210),
 }
+#: The types this project stores values in; the others it only reads.
+WRITTEN: tuple[StorageType, ...] = ("f32", "f16", "bf16", "q8_0", "q4_k")
 
 
 def row_bytes(dtype: StorageType, columns: int) -> int:
