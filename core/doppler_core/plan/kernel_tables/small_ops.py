@@ -1,0 +1,123 @@
+"""Kernels beside matmuls, attention and sampling: embedding rows, norms, rotation, elementwise ops, pooling."""
+
+from dataclasses import replace
+
+from doppler_core.plan.kernel_tables.parts import FOURS, INPUT, OUTPUT, ROWS, SLOTS, number, tiles
+from doppler_core.plan.signature import Operand, Signature
+
+
+def _elementwise(file: str, meaning: str, *inputs: Operand, **overrides: bool) -> Signature:
+    """Four elements a thread, 256 apart."""
+    return Signature(
+        file=file,
+        entry="main",
+        meaning=meaning,
+        operands=(*inputs, OUTPUT),
+        params={"columns": "u32"},
+        workgroup_size=256,
+        groups=lambda rows, sequences, params: tiles(rows * number(params, "columns"), 1024),
+        iterations=lambda params, longest: 4,
+        overrides=overrides,
+    )
+
+
+_GATHER = Signature(
+    file="gather.wgsl",
+    entry="main",
+    meaning="gather",
+    operands=(ROWS, Operand("table", "weight", ("f16", "f32"), "u32", half="WEIGHT_IS_F16"), OUTPUT),
+    params={"scale": "f32", "columns": "u32", "first_row": "u32", "row_count": "u32"},
+    workgroup_size=256,
+    groups=lambda rows, sequences, params: tiles(rows * number(params, "columns"), 1024),
+    iterations=lambda params, longest: 4,
+    overrides={"WEIGHT_IS_F16": True},
+    sections=True,
+)
+
+_RMSNORM = Signature(
+    file="rmsnorm.wgsl",
+    entry="main",
+    meaning="rmsnorm",
+    operands=(
+        INPUT,
+        Operand("residual", "input", ("f32",), present="HAS_RESIDUAL"),
+        Operand("weight", "weight", ("f32", "f16"), "u32", present="HAS_WEIGHT", half="WEIGHT_IS_F16"),
+        OUTPUT,
+    ),
+    params={"eps": "f32", "offset": "f32", "columns": "u32", "segments": "u32"},
+    workgroup_size=64,
+    groups=lambda rows, sequences, params: rows * number(params, "segments"),
+    iterations=lambda params, longest: 2 * tiles(number(params, "columns"), 64) + 6,
+    overrides={"WEIGHT_IS_F16": False, "HAS_WEIGHT": True, "HAS_RESIDUAL": False},
+)
+
+_RMSNORM_SUBGROUP = replace(
+    _RMSNORM,
+    file="rmsnorm_subgroup.wgsl",
+    operands=(
+        replace(INPUT, element=FOURS),
+        Operand("residual", "input", ("f32",), FOURS, present="HAS_RESIDUAL"),
+        Operand("weight", "weight", ("f32",), FOURS, present="HAS_WEIGHT"),
+        replace(OUTPUT, element=FOURS),
+    ),
+    workgroup_size=8,
+    iterations=lambda params, longest: 2 * tiles(number(params, "columns"), 32),
+    overrides={"HAS_WEIGHT": True, "HAS_RESIDUAL": False},
+    features=("subgroup",),
+    subgroup_size=8,
+    multiples={"columns": 4},
+)
+
+_ROPE = Signature(
+    file="rope.wgsl",
+    entry="main",
+    meaning="rope",
+    operands=(ROWS, INPUT, Operand("table", "constant", ("f32",), "vec2<f32>"), OUTPUT),
+    params={"heads": "u32", "head_dim": "u32"},
+    workgroup_size=64,
+    groups=lambda rows, sequences, params: tiles(
+        rows * number(params, "heads") * number(params, "head_dim") // 2, 256
+    ),
+    iterations=lambda params, longest: 4,
+)
+
+_POOL = Signature(
+    file="pool_mean.wgsl",
+    entry="main",
+    meaning="pool",
+    operands=(SLOTS, INPUT, OUTPUT),
+    params={"columns": "u32"},
+    workgroup_size=64,
+    groups=lambda rows, sequences, params: tiles(sequences * number(params, "columns"), 64),
+    iterations=lambda params, longest: longest,
+)
+
+_L2NORM = Signature(
+    file="l2norm.wgsl",
+    entry="main",
+    meaning="l2norm",
+    operands=(SLOTS, INPUT, OUTPUT),
+    params={"columns": "u32"},
+    workgroup_size=64,
+    groups=lambda rows, sequences, params: sequences,
+    iterations=lambda params, longest: 2 * tiles(number(params, "columns"), 64) + 6,
+)
+
+SIGNATURES: tuple[Signature, ...] = (
+    _GATHER,
+    _RMSNORM,
+    _RMSNORM_SUBGROUP,
+    _ROPE,
+    _POOL,
+    _L2NORM,
+    _elementwise(
+        "residual.wgsl", "residual", Operand("a", "input", ("f32",)), Operand("b", "input", ("f32",))
+    ),
+    _elementwise(
+        "gelu.wgsl",
+        "gelu",
+        Operand("gate", "input", ("f32",)),
+        Operand("up", "input", ("f32",), present="HAS_GATE"),
+        HAS_GATE=True,
+    ),
+)
