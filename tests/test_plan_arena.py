@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from doppler_core.plan.arena import lay_out
-from doppler_core.plan.op import Kernel, Op, Value
+from doppler_core.plan.op import HOST, ROWS, Kernel, Op, State, Value
 
 
-def op(output: Value, *inputs: Value) -> Op:
-    return Op("any", "any", None, Kernel("any.wgsl", "main", ""), inputs, output)
+def op(output: Value, *inputs: Value, file: str = "any.wgsl") -> Op:
+    return Op("any", "any", None, Kernel(file, "main", ""), inputs, output)
 
 
 @st.composite
@@ -51,3 +51,28 @@ def test_a_chain_of_any_length_needs_two_buffers() -> None:
     values = [Value(f"v{index}", ("T", 64)) for index in range(100)]
     ops = [op(values[0]), *[op(after, before) for before, after in pairwise(values)]]
     assert lay_out(ops, ["v99"], 10, 1).sizes == (2560, 2560)
+
+
+def test_states_and_tables_are_not_laid_out() -> None:
+    kv, x = State("kv", (8, 4), "f16", capacity=4), Value("x", ("T", 4))
+    ops = [op(x), op(kv, x, kv), op(ROWS, x)]
+    assert lay_out(ops, [], 10, 1).place == {"x": 0}
+
+
+def test_what_the_host_computes_has_a_place_that_nothing_uses_before_it() -> None:
+    early, late, end = Value("early", ("T", 4)), Value("late", ("T", 4)), Value("end", ("T", 4))
+    ops = [
+        op(early),
+        op(Value("y", ("T", 4)), early),
+        op(late, file=HOST),
+        op(end, Value("y", ("T", 4)), late),
+    ]
+    arena = lay_out(ops, ["end"], 10, 1)
+    assert arena.place["late"] not in (arena.place["early"], arena.place["y"])
+
+
+def test_a_value_that_two_ops_may_write_has_one_place() -> None:
+    x, chosen = Value("x", ("S", 4)), Value("chosen", ("S", 1), "u32")
+    arena = lay_out([op(x), op(chosen, x), op(chosen, x)], ["chosen"], 10, 1)
+    assert arena.place["chosen"] != arena.place["x"]
+    assert len(arena.sizes) == 2

@@ -1,13 +1,14 @@
 """Where intermediates live: values whose lives do not overlap share a buffer. A pure function; it knows no device.
 
 A value lies whole in one buffer, at its start. An op's output never shares a buffer with anything alive while it
-runs, its inputs above all: WebGPU refuses a buffer that one dispatch both reads and writes.
+runs, its inputs above all: WebGPU refuses a buffer that one dispatch both reads and writes. States and tables have
+buffers of their own, which outlive the step.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from doppler_core.plan.op import Op, Value
+from doppler_core.plan.op import HOST, ROWS, Op, State, Value
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ def lay_out(
     """Lay out a phase's values for steps of up to `rows` rows and `sequences` sequences.
 
     `kept` values stay readable after the last op. Ops of one number in `together` run side by side, so nothing
-    that one of them reads gives its place to what another writes.
+    that one of them reads gives its place to what another writes. What the host computes is there from the start.
     """
     together = range(len(ops)) if together is None else together
     ending: list[int] = []
@@ -37,14 +38,22 @@ def lay_out(
     sizes: list[int] = []
     place: dict[str, int] = {}
     free: list[int] = []
+    for op in ops:
+        if op.kernel.file == HOST:
+            place[op.output.name] = _take(free, sizes, op.output.bytes(rows, sequences))
     for index, op in enumerate(ops):
-        size = op.output.bytes(rows, sequences)
-        place[op.output.name] = _take(free, sizes, size)
-        ending += {place[value.name] for value in (*op.inputs, op.output) if last_use[value.name] == index}
+        touched = {value.name: value for value in (*op.inputs, op.output) if _is_laid_out(value)}
+        if op.output.name in touched and op.output.name not in place:
+            place[op.output.name] = _take(free, sizes, op.output.bytes(rows, sequences))
+        ending += [place[name] for name in touched if last_use[name] == index]
         if index + 1 == len(ops) or together[index + 1] != together[index]:
             free.extend(ending)
             ending.clear()
     return Arena(tuple(sizes), place)
+
+
+def _is_laid_out(value: Value) -> bool:
+    return not isinstance(value, State) and value != ROWS
 
 
 def _last_uses(ops: Sequence[Op], kept: Collection[str]) -> dict[str, int]:

@@ -66,6 +66,11 @@ LAST = Value("last", ("S", 4), "u32")
 SAMPLING = Value("sampling", ("S", 16), "u32")
 
 
+HOST = (
+    "host"  # in place of a kernel's file: the executor computes the op before the step, from the tables alone
+)
+
+
 @dataclass(frozen=True)
 class Weight:
     """A tensor read by a kernel: how the artifact stores it, and the type the kernel reads."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from doppler_core.errors import PlanError
-from doppler_core.plan.op import ROWS, SLOTS, Constant, Op, Scalar, Value, Weight
+from doppler_core.plan.op import LAST, ROWS, SAMPLING, SLOTS, Constant, Op, Scalar, Value, Weight
 from doppler_core.weights.tensor import StorageType
 
 MAX_GRID = 65_535  # workgroups of one grid axis that every device takes
@@ -22,6 +22,8 @@ Kind = Literal["table", "input", "weight", "constant", "output"]
 FieldType = Literal["u32", "f32"]
 Bound = Value | Weight | Constant
 Params = Mapping[str, Scalar]
+
+_TABLES = {table.name: table for table in (ROWS, SLOTS, LAST, SAMPLING)}
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Signature:
     """A row of the kernel table.
 
     groups(rows, sequences, params): workgroups of a dispatch. rows: those of the op's first input (T, or S behind the
-    pooling); gather has no input and takes T. iterations(params, longest): an upper bound on the turns that all loops
+    pooling), of its output where it has none. iterations(params, longest): an upper bound on the turns that all loops
     of one invocation take together, `longest` being the most keys a sequence has in a step.
     sections: the weight may be bound in sections of whole rows, one dispatch each.
     multiples: params that have to be multiples of a number. flags: overrides that follow from the op's params.
@@ -86,13 +88,19 @@ def fits(signature: Signature, op: Op) -> bool:
     return all(int(op.params[name]) % number == 0 for name, number in signature.multiples.items())
 
 
+def per_sequence(op: Op) -> bool:
+    """Whether the op works on S rows: those of its first input, or of its output where it has none."""
+    return (op.inputs[0] if op.inputs else op.output).shape[0] == "S"
+
+
 def bind_operands(signature: Signature, op: Op) -> list[Bound | None]:
     """What the op puts into each operand of the signature, None for an optional one it leaves out.
 
+    What an op changes in place is one operand, an output. The table `rows` of an op of S rows is `last`.
     PlanError when the op has too few or too many of a kind, or one of a type the kernel does not read.
     """
     given: dict[Kind, list[Bound]] = {
-        "input": list(op.inputs),
+        "input": [value for value in op.inputs if value != op.output],
         "weight": list(op.weights),
         "constant": list(op.constants),
         "output": [op.output],
@@ -100,7 +108,8 @@ def bind_operands(signature: Signature, op: Op) -> list[Bound | None]:
     found: list[Bound | None] = []
     for operand in signature.operands:
         if operand.kind == "table":
-            found.append(ROWS if operand.name == "rows" else SLOTS)
+            of_sequences = operand.name == "rows" and per_sequence(op)
+            found.append(LAST if of_sequences else _TABLES[operand.name])
         elif given[operand.kind]:
             found.append(_accept(signature, operand, given[operand.kind].pop(0), op))
         elif operand.present is not None:
