@@ -16,6 +16,7 @@ from doppler_core.manifest.model import Manifest
 from doppler_core.manifest.resolve import resolve
 from doppler_core.plan.check import check
 from doppler_core.plan.op import Plan
+from doppler_core.plan.room import Room
 from doppler_core.weights.policy import storage_types
 from doppler_core.weights.tensor import Tensor
 from doppler_plugins.model_types.embedding import EmbeddingModelType
@@ -76,4 +77,5 @@ def lowered(
 ) -> Plan:
     """Its plan, checked."""
     manifest = resolved(name, change)
-    return check(EmbeddingModelType().lower(manifest, stored(manifest, shapes or embeddinggemma_shapes())))
+    tensors = stored(manifest, shapes or embeddinggemma_shapes())
+    return check(EmbeddingModelType().lower(manifest, tensors, Room(2048, 4, 1024)))

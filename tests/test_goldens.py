@@ -14,6 +14,7 @@ from doppler_core.device.wgpu_executor import open_wgpu
 from doppler_core.manifest.load import load_manifest
 from doppler_core.plan.check import check
 from doppler_core.plan.profile import apply_profile, profiles
+from doppler_core.plan.room import Room
 from doppler_core.weights.artifact import open_artifact
 from doppler_plugins.conversion import model_type_of
 
@@ -26,7 +27,7 @@ def executor(request: pytest.FixtureRequest, tiny_artifact: Path) -> Iterator[Ex
     """The tiny model on NumPy, and on the software GPU adapter with both kernel profiles that run there."""
     artifact = open_artifact(tiny_artifact)
     manifest = load_manifest(artifact.manifest)
-    plan = model_type_of(manifest).lower(manifest, artifact.tensors)
+    plan = model_type_of(manifest).lower(manifest, artifact.tensors, Room(256, 4, 256))
     if request.param == "numpy":
         made: Executor = NumpyExecutor(plan, artifact.tensors, max_rows=256, max_slots=4)
     else:

@@ -11,7 +11,8 @@ from doppler_core.manifest.standing import standings
 from doppler_core.plan import gemma3
 from doppler_core.plan.builder import Builder
 from doppler_core.plan.names import TensorNames
-from doppler_core.plan.op import Finding, Plan, Value
+from doppler_core.plan.op import Finding, Plan, Step, Value
+from doppler_core.plan.room import Room
 from doppler_core.plan.sizes import sizes
 from doppler_core.plan.steps import Steps
 from doppler_core.text.prompt import NO_TITLE
@@ -20,6 +21,8 @@ from doppler_core.weights.tensor import Tensor
 from doppler_plugins.model_types.embedding_driver import EmbeddingDriver
 
 PHASE = "encode"
+STEP_ROWS = 1024  # of a step where texts are shorter: enough to keep matrix products busy
+STEP_TEXTS = 256
 
 
 class EmbeddingModelType:
@@ -39,8 +42,11 @@ class EmbeddingModelType:
             title_prompts=tuple(name for name, prompt in (text.prompts or {}).items() if NO_TITLE in prompt),
         )
 
-    def lower(self, manifest: Manifest, tensors: Mapping[str, Tensor]) -> Plan:
-        """One phase, `encode`, from the manifest's `prefill` list: `decode` is checked and not run."""
+    def lower(self, manifest: Manifest, tensors: Mapping[str, Tensor], room: Room) -> Plan:
+        """One phase, `encode`, from the manifest's `prefill` list: `decode` is checked and not run.
+
+        Nothing is kept between steps: of `room`, only the longest text counts.
+        """
         if not manifest.text.dimensions:
             raise ManifestError("text.dimensions is null: expected the lengths that a vector may have")
         if manifest.inference.attention.causal:
@@ -54,7 +60,13 @@ class EmbeddingModelType:
         not_run = Finding("execution.decode", "not run", "an embedding is one pass over the whole text")
         listed = [Finding(row.where, row.standing, row.reason) for row in standings(manifest, self.name)]
         findings = (*listed, *steps.findings(), not_run)
-        return Plan(manifest.output.model_base_id or "", {PHASE: tuple(build.ops)}, {PHASE: (output,)}, findings)
+        return Plan(
+            manifest.output.model_base_id or "",
+            {PHASE: tuple(build.ops)},
+            {PHASE: (output,)},
+            findings,
+            largest=Step(max(room.context_length, STEP_ROWS), STEP_TEXTS),
+        )
 
     def driver(self, executor: Executor, tokenizer: Tokenizer, manifest: Manifest) -> EmbeddingDriver:
         """Packs the texts of all requests under way into steps."""

@@ -4,7 +4,6 @@ Takes an artifact's folder, its manifest and what finds a model type; gives an E
 can be refused is refused before weights are loaded: digests, limits, memory.
 """
 
-import dataclasses
 import hashlib
 import json
 import logging
@@ -33,8 +32,9 @@ from doppler_core.manifest.load import load_manifest, manifest_json
 from doppler_core.manifest.model import Manifest
 from doppler_core.plan.check import check
 from doppler_core.plan.cost import gpu_resident, numpy_matrices, numpy_resident
-from doppler_core.plan.op import Plan, Step
+from doppler_core.plan.op import Plan
 from doppler_core.plan.profile import AdapterFacts, apply_profile, choose_profile
+from doppler_core.plan.room import Room
 from doppler_core.settings import EngineSettings, Progress
 from doppler_core.text.tokenizer import Tokenizer
 from doppler_core.weights.artifact import Artifact, open_artifact
@@ -43,13 +43,13 @@ logger = logging.getLogger("doppler_plugins")
 
 ModelTypeOf = Callable[[Manifest], ModelType]
 
-_STEP_ROWS = 1024  # rows of a step where texts are shorter: enough to keep matrix products busy
-_STEP_SEQUENCES = 256
+_STEP_ROWS = 1024  # enough to keep matrix products busy
+_SLOTS = 4
 
 
 @dataclass(frozen=True)
 class Lowered:
-    """A model as its device would run it. `adapter` None = NumPy; `rows`: of the largest step."""
+    """A model as its device would run it. `adapter` None = NumPy."""
 
     artifact: Artifact
     manifest: Manifest
@@ -72,12 +72,11 @@ def lower_artifact(
     manifest = _with_context_length(manifest, settings.context_length)
     model_type = model_type_of(manifest)
     try:
-        plan = check(model_type.lower(manifest, artifact.tensors))
+        room = Room(model_type.capabilities(manifest).context_length, _SLOTS, _STEP_ROWS)
+        plan = check(model_type.lower(manifest, artifact.tensors, room))
         notes = verify_digests(manifest, _kernels_run(manifest, plan))
     except (ManifestError, PlanError) as error:
         raise type(error)(f"{folder}: {error}") from error
-    longest = model_type.capabilities(manifest).context_length
-    plan = dataclasses.replace(plan, largest=Step(max(longest, _STEP_ROWS), _STEP_SEQUENCES))
     for note in notes:
         logger.info("%s: %s", plan.model, note)
     adapter = _choose_adapter(settings.device, plan.model)

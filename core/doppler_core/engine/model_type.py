@@ -7,6 +7,7 @@ from doppler_core.device.executor import Executor
 from doppler_core.engine.request import Capabilities
 from doppler_core.manifest.model import Manifest
 from doppler_core.plan.op import Plan
+from doppler_core.plan.room import Room
 from doppler_core.text.tokenizer import Tokenizer
 from doppler_core.weights.tensor import Tensor
 
@@ -46,8 +47,9 @@ class ModelType(Protocol):
     def capabilities(self, manifest: Manifest) -> Capabilities:
         """What a model with this (resolved) manifest can do."""
 
-    def lower(self, manifest: Manifest, tensors: Mapping[str, Tensor]) -> Plan:
-        """The plan of a resolved manifest; raises PlanError or ManifestError."""
+    def lower(self, manifest: Manifest, tensors: Mapping[str, Tensor], room: Room) -> Plan:
+        """The plan of a resolved manifest, with the largest step that it may be given; raises PlanError or
+        ManifestError."""
 
     def driver(self, executor: Executor, tokenizer: Tokenizer, manifest: Manifest) -> Driver:
         """What drives the phases of the plan on an executor."""

@@ -13,7 +13,8 @@ from doppler_core.engine.request import Capabilities
 from doppler_core.manifest.model import Manifest
 from doppler_core.plan.builder import Builder
 from doppler_core.plan.names import TensorNames
-from doppler_core.plan.op import Plan
+from doppler_core.plan.op import Plan, Step
+from doppler_core.plan.room import Room
 from doppler_core.plan.steps import Steps
 from doppler_core.settings import data_dir
 from doppler_core.text.tokenizer import Tokenizer
@@ -52,7 +53,7 @@ class StaticVectors:
             prompts=tuple(manifest.text.prompts or ()),
         )
 
-    def lower(self, manifest: Manifest, tensors: Mapping[str, Tensor]) -> Plan:
+    def lower(self, manifest: Manifest, tensors: Mapping[str, Tensor], room: Room) -> Plan:
         """Three ops. The manifest names the kernel of the first, `embed`; pool and l2norm are the engine's own."""
         steps = Steps(manifest, "prefill", layers=0)
         build = Builder(steps, TensorNames(tensors))
@@ -64,7 +65,8 @@ class StaticVectors:
         x = build.emit("pool", "pool", None, [x], ("S", columns), params=size)
         x = build.emit("l2norm", "l2norm", None, [x], ("S", columns), params=size)
         name = manifest.output.model_base_id or self.name
-        return Plan(name, {PHASE: tuple(build.ops)}, {PHASE: x}, steps.findings())
+        largest = Step(max(room.context_length, room.chunk), 256)
+        return Plan(name, {PHASE: tuple(build.ops)}, {PHASE: (x,)}, steps.findings(), largest=largest)
 
     def driver(self, executor: Executor, tokenizer: Tokenizer, manifest: Manifest) -> EmbeddingDriver:
         """The driver of every embedding plan: it packs texts into steps and puts results in order."""
