@@ -6,7 +6,7 @@ from doppler_core.errors import LimitError, PlanError
 from doppler_core.plan.arena import Arena, lay_out
 from doppler_core.plan.kernels import signature
 from doppler_core.plan.op import Op, Plan, Weight
-from doppler_core.plan.signature import bind_operands, fits, kernel_params
+from doppler_core.plan.signature import bind_operands, kernel_params, misfit
 from doppler_core.weights.tensor import row_bytes
 
 
@@ -52,10 +52,7 @@ def check_plan(plan: Plan, ability: Ability, max_rows: int, max_slots: int) -> d
     bind_operands."""
     for op in plan.ops():
         _check_op(op, ability, max_rows, max_slots)
-    return {
-        phase: lay_out(ops, plan.kept(phase), max_rows, max_slots)
-        for phase, ops in plan.phases.items()
-    }
+    return {phase: lay_out(ops, plan.kept(phase), max_rows, max_slots) for phase, ops in plan.phases.items()}
 
 
 def _check_op(op: Op, ability: Ability, max_rows: int, max_slots: int) -> None:
@@ -66,8 +63,7 @@ def _check_op(op: Op, ability: Ability, max_rows: int, max_slots: int) -> None:
             f"{where} needs subgroups of {row.subgroup_size}, the GPU adapter's have {ability.subgroup_size}: "
             "choose another kernel profile"
         )
-    if not fits(row, op):
-        wanted = ", ".join(f"{name} a multiple of {number}" for name, number in row.multiples.items())
+    if wanted := misfit(row, op):
         raise PlanError(
             f"{where} needs {wanted}, the op has {dict(op.params)}: choose another kernel profile"
         )

@@ -3,8 +3,10 @@
 Pure data about WGSL text, which a test checks against that text. It knows no device.
 
 Every kernel has @group(0) @binding(0) `step`, @binding(1) `params`, then the operands from @binding(2) on. Params are
-the op's own by name, and these, derived from the op: `segments` (runs of `columns` in a row of the output), and for
-kernels that take a weight in sections of rows `first_row` and `row_count`.
+the op's own by name, and these, derived from the op: `segments` (runs of `columns` in a row of the output),
+`columns` where the op does not say it (those of its first input), `up_columns` (those of its second input),
+`rows_are_slots` (1 for an op of S rows), and for kernels that take a weight in sections of rows `first_row`,
+`row_count` (of the dispatch) and `section_rows` (of each of its sections but the last).
 """
 
 from collections.abc import Callable, Mapping
@@ -32,7 +34,8 @@ class Operand:
 
     element: how the WGSL types the buffer's elements. present: the override that says whether an optional operand is
     there (a kernel without it is bound to its first input, and does not read it). half: the override that says
-    whether a weight is f16.
+    whether a weight or a state is f16. section: which of the dispatch's sections of the weight it is, for a kernel
+    that binds several; the first section stands for those the weight lacks.
     """
 
     name: str
@@ -41,6 +44,7 @@ class Operand:
     element: str = "f32"
     present: str | None = None
     half: str | None = None
+    section: int = 0
 
 
 @dataclass(frozen=True)
@@ -65,8 +69,10 @@ class Signature:
     overrides: Mapping[str, Scalar] = field(default_factory=dict)
     features: tuple[str, ...] = ()
     subgroup_size: int | None = None
-    sections: bool = False
+    sections: int = 0
     multiples: Mapping[str, int] = field(default_factory=dict)
+    most: Mapping[str, int] = field(default_factory=dict)
+    defaults: Mapping[str, Scalar] = field(default_factory=dict)
     flags: Mapping[str, Callable[[Params], Scalar]] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -83,9 +89,18 @@ def split_grid(groups: int) -> tuple[int, int, int]:
     return -(-groups // y), y, 1
 
 
+def misfit(signature: Signature, op: Op) -> str:
+    """What the kernel asks of the op's sizes and does not get, in words; "" where it fits."""
+    wanted = [
+        *(f"{name} a multiple of {n}" for name, n in signature.multiples.items() if int(op.params[name]) % n),
+        *(f"{name} at most {n}" for name, n in signature.most.items() if op.params[name] > n),
+    ]
+    return ", ".join(wanted)
+
+
 def fits(signature: Signature, op: Op) -> bool:
     """Whether the op's sizes are ones the kernel takes; a profile substitutes only kernels that fit."""
-    return all(int(op.params[name]) % number == 0 for name, number in signature.multiples.items())
+    return not misfit(signature, op)
 
 
 def per_sequence(op: Op) -> bool:
@@ -110,6 +125,8 @@ def bind_operands(signature: Signature, op: Op) -> list[Bound | None]:
         if operand.kind == "table":
             of_sequences = operand.name == "rows" and per_sequence(op)
             found.append(LAST if of_sequences else _TABLES[operand.name])
+        elif operand.section:
+            found.append(op.weights[0])
         elif given[operand.kind]:
             found.append(_accept(signature, operand, given[operand.kind].pop(0), op))
         elif operand.present is not None:
@@ -143,7 +160,7 @@ def override_values(signature: Signature, op: Op) -> dict[str, Scalar]:
     for operand, bound in zip(signature.operands, bind_operands(signature, op), strict=True):
         if operand.present is not None:
             derived[operand.present] = bound is not None
-        if operand.half is not None and isinstance(bound, Weight):
+        if operand.half is not None and isinstance(bound, Weight | Value):
             derived[operand.half] = bound.dtype == "f16"
     for name, value in op.kernel.constants.items():
         if name not in signature.overrides:
@@ -157,14 +174,21 @@ def override_values(signature: Signature, op: Op) -> dict[str, Scalar]:
 
 
 def kernel_params(signature: Signature, op: Op) -> dict[str, Scalar]:
-    """The values of the kernel's params, the whole weight being one section. PlanError names a missing one."""
-    derived: dict[str, Scalar] = {}
+    """The values of the kernel's params, the whole weight being one section, and of its override constants.
+
+    PlanError names a missing one.
+    """
+    derived: dict[str, Scalar] = {"rows_are_slots": int(per_sequence(op))}
     if "segments" in signature.params:
         derived["segments"] = op.output.columns // int(op.params["columns"])
+    if "up_columns" in signature.params:
+        derived["up_columns"] = op.inputs[-1].columns
     if signature.sections:
-        derived |= {"first_row": 0, "row_count": op.weights[0].shape[0]}
-    params = {**op.params, **derived}
+        rows = op.weights[0].shape[0]
+        derived |= {"first_row": 0, "row_count": rows, "section_rows": rows}
+    whole = {"columns": op.inputs[0].columns} if op.inputs else {}
+    params = {**whole, **signature.defaults, **op.params, **derived}
     missing = [name for name in signature.params if name not in params]
     if missing:
         raise PlanError(f"{op.label}: {signature} needs params {missing}, the op has {sorted(op.params)}")
-    return {name: params[name] for name in signature.params}
+    return {**override_values(signature, op), **{name: params[name] for name in signature.params}}

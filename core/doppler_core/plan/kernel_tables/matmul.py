@@ -18,7 +18,7 @@ def _matmul(file: str, dtype: StorageType) -> Signature:
         workgroup_size=256,
         groups=lambda rows, sequences, params: tiles(rows, 64) * tiles(number(params, "row_count"), 64),
         iterations=lambda params, longest: 9 * tiles(number(params, "inner"), 16),
-        sections=True,
+        sections=1,
     )
 
 

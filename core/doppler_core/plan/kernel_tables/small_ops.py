@@ -31,7 +31,7 @@ _GATHER = Signature(
     groups=lambda rows, sequences, params: tiles(rows * number(params, "columns"), 1024),
     iterations=lambda params, longest: 4,
     overrides={"WEIGHT_IS_F16": True},
-    sections=True,
+    sections=1,
 )
 
 _RMSNORM = Signature(
