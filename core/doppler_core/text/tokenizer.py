@@ -4,12 +4,16 @@ Text from outside never becomes a control token: "<eos>" in a document is six ch
 """
 
 import contextlib
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tokenizers import Tokenizer as Backend
 
 from doppler_core.errors import FileFormatError, InputError
+
+_BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+_BEFORE = "x"  # any token: what a decoder does to the first token of a text it must not do to a later one
 
 
 class Tokenizer:
@@ -26,6 +30,10 @@ class Tokenizer:
             self._backend.encode_special_tokens = True
             if getattr(self._backend.model, "dropout", None):
                 self._backend.model.dropout = None  # a means of training: the same text would change its ids
+            self._control = {
+                number for number, token in self._backend.get_added_tokens_decoder().items() if token.special
+            }
+        self._pieces: dict[int, bytes] = {}
 
     @property
     def added(self) -> int:
@@ -47,6 +55,25 @@ class Tokenizer:
     def decode(self, ids: Sequence[int], skip_special: bool = True) -> str:
         """Text of `ids`."""
         return self._backend.decode(list(ids), skip_special_tokens=skip_special)
+
+    def piece(self, number: int) -> bytes:
+        """What a token adds to a text that has begun, in UTF-8: part of a character, perhaps; b"" for control tokens."""
+        found = self._pieces.get(number)
+        if found is None:
+            with self._blamed(f"it can't decode id {number}"):
+                found = self._pieces[number] = self._piece(number)
+        return found
+
+    def _piece(self, number: int) -> bytes:
+        token = None if number in self._control else self._backend.id_to_token(number)
+        if token is None:
+            return b""
+        decoder = self._backend.decoder
+        if decoder is None:
+            return token.encode()
+        if (byte := _BYTE.fullmatch(token)) and decoder.decode([token]) != token:
+            return bytes.fromhex(byte[1])
+        return decoder.decode([_BEFORE, token]).removeprefix(decoder.decode([_BEFORE])).encode()
 
     def token_id(self, token: str) -> int | None:
         """The id of a token by its text, control tokens included."""
