@@ -21,8 +21,8 @@ from doppler_core.device.threads import blas_controller, blas_threads
 from doppler_core.errors import EngineClosedError
 from doppler_core.plan.arena import lay_out
 from doppler_core.plan.constants import make
-from doppler_core.plan.meaning import Array, Tables
 from doppler_core.plan.op import Op, Plan
+from doppler_core.plan.operands import Array, Tables
 from doppler_core.settings import Progress
 from doppler_core.weights.storage import to_f32
 from doppler_core.weights.tensor import Tensor

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from doppler_core.device.numpy_weights import NumpyWeight, Packed
-from doppler_core.plan.meaning import MEANINGS, Array, Operands, Params, Tables, visible
+from doppler_core.plan.meaning import MEANINGS, visible
+from doppler_core.plan.operands import Array, Operands, Params, Tables
 
 QUERY_BLOCK = 256  # rows of queries whose scores exist at one time
 

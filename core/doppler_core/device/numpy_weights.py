@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from doppler_core.plan.meaning import Array
+from doppler_core.plan.operands import Array
 from doppler_core.weights.storage import gather_f32, to_f32
 from doppler_core.weights.tensor import Tensor
 

@@ -6,42 +6,12 @@ R is T (rows) or S (sequences): an op of S rows is given each slot's last line a
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from doppler_core.plan.op import Scalar
-
-Array = npt.NDArray[np.float32]
-Table = npt.NDArray[np.uint32]
-Params = Mapping[str, Scalar]
-
-
-@dataclass(frozen=True)
-class Tables:
-    """The step's tables (see plan.op): rows [T, 4] and slots [S, 4], u32."""
-
-    rows: Table
-    slots: Table
-
-    def of_sequences(self) -> "Tables":
-        """The tables of an op of S rows: the line of `rows` that is each slot's last."""
-        return Tables(self.rows[self.slots[:, 0] + self.slots[:, 1] - 1], self.slots)
-
-    def places(self) -> npt.NDArray[np.int64]:
-        """Each row's place in the states, [R]."""
-        places: npt.NDArray[np.int64] = self.slots[self.rows[:, 2], 3].astype(np.int64)
-        return places
-
-
-@dataclass(frozen=True)
-class Operands:
-    """Everything an op reads, in the order the op lists it."""
-
-    inputs: Sequence[Array]
-    weights: Sequence[Array] = ()
-    constants: Sequence[Array] = ()
+from doppler_core.plan.operands import Array, Operands, Params, Table, Tables
 
 
 def gather(params: Params, given: Operands, tables: Tables) -> Array:
@@ -220,7 +190,7 @@ def l2norm(params: Params, given: Operands, tables: Tables) -> Array:
     return out
 
 
-MEANINGS: Mapping[str, Callable[[Params, Operands, Tables], Array]] = {
+MEANINGS: Mapping[str, Callable[[Params, Operands, Tables], npt.NDArray[Any]]] = {
     "gather": gather,
     "rmsnorm": rmsnorm,
     "matmul": matmul,
