@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from doppler_core.errors import LimitError, PlanError
 from doppler_core.plan.arena import Arena, lay_out
 from doppler_core.plan.kernels import signature
-from doppler_core.plan.op import Op, Plan, Weight
+from doppler_core.plan.op import HOST, Op, Plan, State, Weight
 from doppler_core.plan.signature import bind_operands, kernel_params, misfit
 from doppler_core.weights.tensor import row_bytes
 
@@ -44,15 +44,32 @@ def sections(weight: Weight, max_binding: int) -> list[Section]:
 
 def needed_features(plan: Plan) -> frozenset[str]:
     """The GPU features that the plan's kernels need."""
-    return frozenset(feature for op in plan.ops() for feature in signature(op.kernel).features)
+    kernels = (op.kernel for op in plan.ops() if op.kernel.file != HOST)
+    return frozenset(feature for kernel in kernels for feature in signature(kernel).features)
 
 
 def check_plan(plan: Plan, ability: Ability, max_rows: int, max_slots: int) -> dict[str, Arena]:
     """The arena of each phase. LimitError names the op or tensor, what it needs and what there is; PlanError as
     bind_operands."""
+    for state in plan.states().values():
+        _check_state(state, ability)
     for op in plan.ops():
-        _check_op(op, ability, max_rows, max_slots)
+        if op.kernel.file != HOST:
+            _check_op(op, ability, max_rows, max_slots)
     return {phase: lay_out(ops, plan.kept(phase), max_rows, max_slots) for phase, ops in plan.phases.items()}
+
+
+def _check_state(state: State, ability: Ability) -> None:
+    size = state.bytes(0, 0)
+    if size > ability.max_binding:
+        raise LimitError(
+            f"state {state.name!r} needs {size:,} bytes in one binding for {state.places} slots of {state.capacity} "
+            f"rows, {ability.name} has {ability.max_binding:,}: lower context_length or slots, or use another device"
+        )
+    if size // int(state.shape[0]) % 4:
+        raise PlanError(
+            f"state {state.name!r}: a row of {state.columns} {state.dtype} values is no whole words"
+        )
 
 
 def _check_op(op: Op, ability: Ability, max_rows: int, max_slots: int) -> None:

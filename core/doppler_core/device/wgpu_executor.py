@@ -1,26 +1,34 @@
 """The WebGPU executor: a plan on a GPU device. Import it only where a GPU is used: it loads the native library."""
 
 import gc
-import struct
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from doppler_core.device.adapters import GpuAdapter
+from doppler_core.device.binder import Launch
+from doppler_core.device.executor import StepTables
 from doppler_core.device.gpu import Gpu, open_gpu
 from doppler_core.device.gpu_errors import explained
+from doppler_core.device.host_ops import gathered
 from doppler_core.device.limits import check_plan, needed_features
-from doppler_core.device.program import UNIFORM_STRIDE, Launch, Program, bind
-from doppler_core.device.replay import Dispatch, best_encoder
+from doppler_core.device.program import Program, bind
+from doppler_core.device.readback import Readback
+from doppler_core.device.replay import Dispatch, Grid, best_encoder
+from doppler_core.device.states import DTYPES
+from doppler_core.device.step_check import bounds, check_group, check_step, running
 from doppler_core.errors import DeviceLostError, InputError
 from doppler_core.manifest.kernel_text import kernel_text
-from doppler_core.plan.op import Op, Plan, Value
+from doppler_core.plan.op import LAST, ROWS, Op, Plan, Value
 from doppler_core.weights.tensor import Tensor
 
 Rows = npt.NDArray[np.uint32]
 Floats = npt.NDArray[np.float32]
+
+_SCHEDULES = 64  # schedules kept: a decode loop replays a handful, prefill chunks come in any size
 
 
 def open_wgpu(
@@ -67,6 +75,30 @@ def bind_wgpu(
     return WgpuExecutor(gpu, plan, program, max_rows, max_slots)
 
 
+@dataclass(frozen=True)
+class _Schedule:
+    """What a step of one size runs. outputs: those of the phase that an op of it writes."""
+
+    ops: tuple[Op, ...]
+    dispatches: Sequence[Dispatch]
+    grids: Sequence[Grid]
+    outputs: tuple[Value, ...]
+
+
+class WgpuTicket:
+    """Steps under way on a GPU."""
+
+    def __init__(self, read: Callable[[], Mapping[str, npt.NDArray[Any]]]) -> None:
+        self._read: Callable[[], Mapping[str, npt.NDArray[Any]]] | None = read
+        self._found: Mapping[str, npt.NDArray[Any]] = {}
+
+    def result(self) -> Mapping[str, npt.NDArray[Any]]:
+        """Wait for the steps; the phase's outputs by name, [steps, S or T, columns]."""
+        if self._read is not None:
+            self._found, self._read = self._read(), None
+        return self._found
+
+
 class WgpuExecutor:
     """An Executor (device.executor) on a GPU."""
 
@@ -78,38 +110,96 @@ class WgpuExecutor:
         self._gpu = gpu
         self._plan = plan
         self._program: Program | None = program
+        self._bounds = bounds(plan, max_rows, max_slots)
         self._encode = best_encoder(next(iter(program.phases.values()))[0].dispatch)
-        self._vocabulary = _least(op.weights[0].shape[0] for op in plan.ops() if op.meaning == "gather")
-        self._positions = _least(op.constants[0].shape[0] for op in plan.ops() if op.meaning == "rope")
+        self._readback = Readback(gpu)
+        self._schedules: dict[tuple[object, ...], _Schedule] = {}
+
+    def submit(self, phase: str, tables: StepTables, steps: int = 1) -> WgpuTicket:
+        """Start `steps` steps of a phase and do not wait for them: one submit and one compute pass a step."""
+        program = self._open()
+        check_step(self._bounds, tables)
+        schedule = self._schedule(phase, tables)
+        check_group(self._bounds, tables, schedule.ops, steps)
+        rows, sequences = len(tables.rows), len(tables.slots)
+        sizes = [value.bytes(rows, sequences) for value in schedule.outputs]
+        with explained(f"running {phase} of {self._plan.model}"):
+            self._write_step(program, phase, tables)
+            staging = self._readback.take(steps * sum(sizes))
+            submission, at = None, 0
+            for step in range(steps):
+                encoder = self._gpu.device.create_command_encoder()
+                if step:
+                    # One row a slot, so that the rows which the step before left are each slot's last as well.
+                    there = program.step.tables
+                    encoder.copy_buffer_to_buffer(
+                        there[ROWS.name], 0, there[LAST.name], 0, LAST.bytes(rows, rows)
+                    )
+                work = encoder.begin_compute_pass()
+                self._encode(work, schedule.dispatches, schedule.grids)
+                work.end()
+                for value, size in zip(schedule.outputs, sizes, strict=True):
+                    encoder.copy_buffer_to_buffer(program.values[phase][value.name], 0, staging, at, size)
+                    at += size
+                submission = self._readback.submit(encoder.finish())
+
+        def read() -> dict[str, npt.NDArray[Any]]:
+            self._open()
+            with explained(f"running {phase} of {self._plan.model}"):
+                data = self._readback.read(staging, at, submission)
+            return _split(data.reshape(steps, sum(sizes)), schedule.outputs, sizes)
+
+        return WgpuTicket(read)
 
     def run(self, phase: str, rows: Rows, slots: Rows) -> Floats:
         """Run a phase on the step's tables; its output value, f32."""
-        output = self._plan.outputs[phase][0]
-        with explained(f"running {phase} of {self._plan.model}"):
-            program = self._write_step(rows, slots)
-            self._submit(program.phases[phase], len(rows), len(slots))
-            return self._read(program.values[phase][output.name], output, len(rows), len(slots))
+        found = self.submit(phase, StepTables(rows, slots)).result()
+        output: Floats = found[self._plan.outputs[phase][0].name][0]
+        return output
 
-    def capture(self, phase: str, rows: Rows, slots: Rows, names: Collection[str]) -> dict[str, Floats]:
+    def capture(
+        self,
+        phase: str,
+        rows: Rows,
+        slots: Rows,
+        names: Collection[str],
+        sampling: Rows | None = None,
+        active: frozenset[str] = frozenset(),
+    ) -> dict[str, npt.NDArray[Any]]:
         """Run a phase op by op and give the values of `names` as they were when their op had run."""
-        with explained(f"running {phase} of {self._plan.model}"):
-            program = self._write_step(rows, slots)
-        found: dict[str, Floats] = {}
-        launches: list[Launch] = []
-        for index, launch in enumerate(program.phases[phase]):
-            launches.append(launch)
-            value = launch.op.output
-            if value.name in names and self._ends(launch.op, program.phases[phase], index):
-                with explained(f"running {phase} of {self._plan.model} up to {launch.op.label}"):
-                    self._submit(launches, len(rows), len(slots))
-                    found[value.name] = self._read(
-                        program.values[phase][value.name], value, len(rows), len(slots)
-                    )
-                launches = []
-        unknown = sorted(set(names) - set(found))
+        program, tables = self._open(), StepTables(rows, slots, sampling, active)
+        check_step(self._bounds, tables)
+        chosen = running(phase, self._plan.phases[phase], active)
+        unknown = sorted(set(names) - {op.output.name for op in chosen})
         if unknown:
             raise InputError(f"phase {phase!r} of {self._plan.model} has no values {unknown}")
+        found: dict[str, npt.NDArray[Any]] = {}
+        with explained(f"running {phase} of {self._plan.model}"):
+            self._write_step(program, phase, tables)
+        for op in chosen:
+            with explained(f"running {phase} of {self._plan.model} up to {op.label}"):
+                launches = [launch for launch in program.phases[phase] if launch.op is op]
+                self._run(launches, len(rows), len(slots))
+                if op.output.name in names:
+                    size = op.output.bytes(len(rows), len(slots))
+                    data = self._gpu.device.queue.read_buffer(program.values[phase][op.output.name], 0, size)
+                    found[op.output.name] = _typed(np.frombuffer(data, np.uint8), op.output)
         return found
+
+    def write_state(self, name: str, row: int, values: npt.NDArray[Any]) -> None:
+        """Put rows of the state's dtype into a state, from `row` on, after every step submitted so far."""
+        with explained(f"writing state {name!r} of {self._plan.model}"):
+            self._open().states.write(name, row, values)
+
+    def read_state(self, name: str, row: int, count: int) -> npt.NDArray[Any]:
+        """Rows of a state after every step submitted so far, in the state's dtype."""
+        with explained(f"reading state {name!r} of {self._plan.model}"):
+            return self._open().states.read(name, row, count)
+
+    def copy_state(self, name: str, source: int, target: int, count: int) -> None:
+        """Copy `count` rows of a state to others, on the device, after every step submitted so far."""
+        with explained(f"copying state {name!r} of {self._plan.model}"):
+            self._open().states.copy(name, source, target, count)
 
     def close(self) -> None:
         """Give memory and device back. A second call does nothing."""
@@ -119,56 +209,60 @@ class WgpuExecutor:
                 buffer.destroy()
             self._gpu.device.destroy()
             # A device and its queue hold each other: only the collector frees them, and with them the driver's memory.
-            del program, self._gpu, self._encode
+            self._schedules.clear()
+            del program, self._gpu, self._encode, self._readback
             gc.collect()
 
-    @staticmethod
-    def _ends(op: Op, launches: tuple[Launch, ...], index: int) -> bool:
-        """Whether the op's last section is at `index`."""
-        return index + 1 == len(launches) or launches[index + 1].op is not op
-
-    def _write_step(self, rows: Rows, slots: Rows) -> Program:
+    def _open(self) -> Program:
         if self._program is None:
             raise DeviceLostError(f"{self._plan.model} on {self.device} was closed: open it again")
-        self._check_step(rows, slots)
-        write = self._gpu.device.queue.write_buffer
-        write(self._program.rows, 0, np.ascontiguousarray(rows, np.uint32))
-        write(self._program.slots, 0, np.ascontiguousarray(slots, np.uint32))
-        per_row = struct.pack("<4I", len(rows), len(slots), 0, 0)
-        per_sequence = struct.pack("<4I", len(slots), len(slots), 0, 0)
-        write(self._program.step, 0, per_row + bytes(UNIFORM_STRIDE - len(per_row)) + per_sequence)
         return self._program
 
-    def _check_step(self, rows: Rows, slots: Rows) -> None:
-        if not (0 < len(rows) <= self.max_rows and 0 < len(slots) <= self.max_slots):
-            raise InputError(
-                f"a step of {len(rows)} rows in {len(slots)} sequences: expected 1 to {self.max_rows} rows "
-                f"and 1 to {self.max_slots} sequences"
-            )
-        # Past the end of a table a GPU reads zeros, or the last line, and says nothing.
-        for column, (name, size) in enumerate(
-            (("token id", self._vocabulary), ("position", self._positions))
-        ):
-            if int(rows[:, column].max()) >= size:
-                raise InputError(f"{name} {int(rows[:, column].max())}: expected less than {size}")
-        ends = slots[:, 0].astype(np.int64) + slots[:, 1]
-        if int(rows[:, 2].max()) >= len(slots) or int(ends.max()) > len(rows):
-            raise InputError("a row names a slot, or a slot a row, that the step does not have")
+    def _schedule(self, phase: str, tables: StepTables) -> _Schedule:
+        key = (phase, tables.active, len(tables.rows), len(tables.slots))
+        if key not in self._schedules:
+            if len(self._schedules) >= _SCHEDULES:
+                self._schedules.clear()
+            self._schedules[key] = self._make_schedule(phase, tables)
+        return self._schedules[key]
 
-    def _submit(self, launches: Collection[Launch], rows: int, sequences: int) -> None:
+    def _make_schedule(self, phase: str, tables: StepTables) -> _Schedule:
+        ops = running(phase, self._plan.phases[phase], tables.active)
+        chosen = set(map(id, ops))
+        launches = [launch for launch in self._open().phases[phase] if id(launch.op) in chosen]
+        written = {op.output.name for op in ops}
+        return _Schedule(
+            ops=ops,
+            dispatches=[launch.dispatch for launch in launches],
+            grids=[launch.grid(len(tables.rows), len(tables.slots)) for launch in launches],
+            outputs=tuple(value for value in self._plan.outputs[phase] if value.name in written),
+        )
+
+    def _write_step(self, program: Program, phase: str, tables: StepTables) -> None:
+        program.step.write(self._gpu, tables)
+        for host in program.host[phase]:
+            values = gathered(host.op, host.tensor, tables)
+            self._gpu.device.queue.write_buffer(program.values[phase][host.op.output.name], 0, values)
+
+    def _run(self, launches: Sequence[Launch], rows: int, sequences: int) -> None:
         encoder = self._gpu.device.create_command_encoder()
         work = encoder.begin_compute_pass()
-        dispatches: list[Dispatch] = [launch.dispatch for launch in launches]
+        dispatches = [launch.dispatch for launch in launches]
         self._encode(work, dispatches, [launch.grid(rows, sequences) for launch in launches])
         work.end()
         self._gpu.device.queue.submit([encoder.finish()])
 
-    def _read(self, buffer: Any, value: Value, rows: int, sequences: int) -> Floats:
-        shape = [{"T": rows, "S": sequences}.get(str(dim), dim) for dim in value.shape]
-        data = self._gpu.device.queue.read_buffer(buffer, 0, value.bytes(rows, sequences))
-        return np.frombuffer(data, np.float32).reshape([int(size) for size in shape]).copy()
+
+def _split(
+    data: npt.NDArray[np.uint8], outputs: Sequence[Value], sizes: Sequence[int]
+) -> dict[str, npt.NDArray[Any]]:
+    """The outputs of each step, laid one behind the other in a row of `data`."""
+    ends = np.cumsum(sizes)
+    return {
+        value.name: np.stack([_typed(step[end - size : end], value) for step in data])
+        for value, size, end in zip(outputs, sizes, ends, strict=True)
+    }
 
 
-def _least(sizes: Iterable[int]) -> int:
-    """The smallest size, or as much as a table of the step can say."""
-    return min(sizes, default=1 << 32)
+def _typed(data: npt.NDArray[np.uint8], value: Value) -> npt.NDArray[Any]:
+    return data.view(DTYPES[value.dtype]).reshape(-1, value.columns)
