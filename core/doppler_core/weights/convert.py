@@ -5,8 +5,6 @@ not at all. Deterministic: equal input gives equal bytes. It reads only `quantiz
 manifest, which others made and checked.
 """
 
-import contextlib
-import errno
 import hashlib
 import json
 import os
@@ -21,7 +19,6 @@ from typing import Any, Literal
 
 from doppler_core.errors import (
     DiskSpaceError,
-    DopplerError,
     FileFormatError,
     QuantizationError,
     SettingsError,
@@ -39,7 +36,7 @@ from doppler_core.weights.artifact_format import (
 from doppler_core.weights.checkpoint import Checkpoint
 from doppler_core.weights.policy import selected, storage_types
 from doppler_core.weights.shards import SHARD_BYTES, ShardWriter
-from doppler_core.weights.staging import staged
+from doppler_core.weights.staging import staged, writing
 from doppler_core.weights.storage import store, to_f32
 from doppler_core.weights.tensor import Bytes, StorageType, Tensor, tensor_bytes
 
@@ -49,8 +46,6 @@ Existing = Literal["error", "keep", "replace"]
 _TASK_VALUES = 1 << 20
 _COPY_BYTES = 4 << 20
 _WORKERS = min(8, os.cpu_count() or 1)
-# The disk, the user's share of it, or the longest file that is allowed.
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # artifact.json has about 250 bytes per tensor; file systems round up.
 _TABLE_BYTES = 1 << 20
 
@@ -103,30 +98,15 @@ def convert(
     def waiting() -> None:
         report("waiting for another conversion", 0, 1)
 
-    with _writing(out), staged(out, lambda: _may_write(out, existing), waiting) as folder:
+    with (
+        writing(out, "the converted model"),
+        staged(out, lambda: _may_write(out, existing), waiting) as folder,
+    ):
         if folder is None:
             return Conversion(out, read_info(out), True, skipped)
         _check_space(folder, checkpoint, tensors, types)
         info = _write(folder, checkpoint, manifest, tensors, types, shard_bytes, report)
     return Conversion(out, info, False, skipped)
-
-
-@contextlib.contextmanager
-def _writing(out: Path) -> Iterator[None]:
-    """Turn what the system has against writing into an error that says so."""
-    try:
-        yield
-    except DopplerError:
-        raise
-    except OSError as error:
-        if error.errno in _NO_ROOM:
-            raise DiskSpaceError(
-                f"{out}: the disk ran full while converting ({error.strerror}); nothing was kept"
-            ) from error
-        raise SettingsError(
-            f"{out}: the converted model can't be written ({error}); give a folder that you may write (--out; for the "
-            "cache, cache_dir or DOPPLER_PLUGINS_CACHE_DIR)"
-        ) from error
 
 
 def _may_write(out: Path, existing: Existing) -> bool:

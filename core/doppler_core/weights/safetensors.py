@@ -61,7 +61,9 @@ def read_safetensors(path: Path | str) -> TensorTable:
             part = data[data_start + entry.start : data_start + entry.stop]
             tensors[entry.name] = Tensor(entry.name, entry.shape, _READ[entry.dtype], part, path)
         else:
-            unreadable[entry.name] = f"{path}: tensor {entry.name!r} has dtype {entry.dtype}"
+            unreadable[entry.name] = (
+                f"{path}: tensor {entry.name!r} has dtype {entry.dtype}; expected F32, F16 or BF16"
+            )
     return TensorTable(tensors, unreadable, path)
 
 

@@ -8,6 +8,7 @@ A killed process leaves `.<name>.staging` behind, without its lock; the next run
 """
 
 import contextlib
+import errno
 import os
 import shutil
 import sys
@@ -15,11 +16,32 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from doppler_core.errors import DiskSpaceError, DopplerError, SettingsError
 from doppler_core.weights.files import sync_folder
 
 _SUFFIX = ".staging"
 _CONTENT, _OLD, _LOCK = "content", "replaced", "lock"
 _POLL_SECONDS = 0.1
+# The disk, the user's share of it, or the longest file that is allowed.
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+@contextlib.contextmanager
+def writing(out: Path, what: str) -> Iterator[None]:
+    """Turn what the system has against writing `what` into an error that says so."""
+    try:
+        yield
+    except DopplerError:
+        raise
+    except OSError as error:
+        if error.errno in _NO_ROOM:
+            raise DiskSpaceError(
+                f"{out}: the disk ran full while writing {what} ({error.strerror}); nothing was kept"
+            ) from error
+        raise SettingsError(
+            f"{out}: {what} can't be written ({error}); give a folder that you may write (--out; for the cache, "
+            "cache_dir or DOPPLER_PLUGINS_CACHE_DIR)"
+        ) from error
 
 
 def is_staging(folder: Path) -> bool:

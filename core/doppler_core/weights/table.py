@@ -22,7 +22,7 @@ class TensorTable(dict[str, Tensor]):
 
     def __missing__(self, name: str) -> Tensor:
         if name in self.unreadable:
-            raise FileFormatError(f"{self.unreadable[name]}; expected F32, F16 or BF16")
+            raise FileFormatError(self.unreadable[name])
         near = difflib.get_close_matches(name, self, 1)
         hint = f"; the nearest name is {near[0]!r}" if near else ""
         raise FileFormatError(f"{self.path}: no tensor {name!r} among {len(self)}{hint}")
