@@ -15,7 +15,7 @@ import pytest
 from doppler_core.engine import memory
 from doppler_core.engine.engine import Engine
 from doppler_core.engine.handle import Handle
-from doppler_core.engine.request import Capabilities, EmbedRequest
+from doppler_core.engine.request import Capabilities, Delta, EmbedRequest
 from doppler_core.errors import CancelledError, DeviceLostError, EngineClosedError, InputError, LimitError
 from doppler_core.plan.op import Plan
 
@@ -36,6 +36,12 @@ class ScriptedJob:
     def result(self) -> str:
         return "done"
 
+    def news(self) -> tuple[Delta, ...]:
+        return ()
+
+    def cancel(self) -> None:
+        self.left = 0
+
 
 class ScriptedDriver:
     """Steps every job by one, as long as `gate` is open; records who stepped together."""
@@ -48,7 +54,7 @@ class ScriptedDriver:
         self.fault: BaseException = DeviceLostError("gone")
         self.threads: set[int] = set()
 
-    def prepare(self, request: EmbedRequest) -> ScriptedJob:
+    def prepare(self, request: EmbedRequest, submitted: float) -> ScriptedJob:
         self.threads.add(threading.get_ident())
         if request.texts[0] == "panic":
             raise Panic("no Exception, as the panics of libraries in Rust")

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from doppler_core.device.executor import Executor
 from doppler_core.engine.packing import Packing, pack
-from doppler_core.engine.request import Capabilities, EmbedRequest, EmbedResult
+from doppler_core.engine.request import Capabilities, Delta, EmbedRequest, EmbedResult
 from doppler_core.engine.request_check import check_embed_request
 from doppler_core.errors import ContradictionError, DeviceError, InputError, LimitError, TextTooLongError
 from doppler_core.manifest.sizes import Text
@@ -20,7 +20,12 @@ class EmbeddingJob:
     """One request: the ids of its texts, and the vectors as they come."""
 
     def __init__(
-        self, request: EmbedRequest, ids: list[list[int]], truncated: tuple[int, ...], dimensions: int
+        self,
+        request: EmbedRequest,
+        ids: list[list[int]],
+        truncated: tuple[int, ...],
+        dimensions: int,
+        submitted: float,
     ) -> None:
         self.request = request
         self.ids = ids
@@ -29,7 +34,7 @@ class EmbeddingJob:
         self.vectors = np.zeros((len(ids), dimensions), np.float32)
         self.following = 0  # index of the first text that no step has taken
         self._truncated = truncated
-        self._started = time.perf_counter()
+        self._submitted = submitted
 
     def done(self) -> bool:
         """Whether every text has been embedded."""
@@ -47,8 +52,15 @@ class EmbeddingJob:
             vectors=_typed(self.vectors, self.request.output_dtype),
             tokens=tuple(self.lengths),
             truncated=self._truncated,
-            seconds=time.perf_counter() - self._started,
+            seconds=time.perf_counter() - self._submitted,
         )
+
+    def news(self) -> tuple[Delta, ...]:
+        """Nothing: vectors come whole."""
+        return ()
+
+    def cancel(self) -> None:
+        """Nothing: no step takes a text of a job it is not given."""
 
 
 class EmbeddingDriver:
@@ -71,7 +83,7 @@ class EmbeddingDriver:
         self._phase = phase
         self._max_tokens = min(capabilities.context_length, executor.max_rows)
 
-    def prepare(self, request: EmbedRequest) -> EmbeddingJob:
+    def prepare(self, request: EmbedRequest, submitted: float) -> EmbeddingJob:
         """Check the options, put the prompts on, tokenise. InputError names the text or the option."""
         check_embed_request(request)
         dimensions = self._dimensions(request.dimensions)
@@ -96,7 +108,7 @@ class EmbeddingDriver:
             # The end token is kept, as the publisher's own truncation does.
             kept = ids[index][-1:] if self._ends else []
             ids[index] = ids[index][: self._max_tokens - len(kept)] + kept
-        return EmbeddingJob(request, ids, tuple(long), dimensions)
+        return EmbeddingJob(request, ids, tuple(long), dimensions, submitted)
 
     def step(self, jobs: Sequence[EmbeddingJob]) -> None:
         """Embed as many texts as one step takes, one of each request in turn."""

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from doppler_core.engine.engine import Engine
-from doppler_core.engine.request import Capabilities, EmbedRequest, EmbedResult
+from doppler_core.engine.request import Capabilities, Delta, EmbedRequest, EmbedResult
 from doppler_core.errors import InputError, ModelNotFoundError, TextTooLongError
 from doppler_core.settings import EngineSettings
 from doppler_core.text.prompt import choose_prompt, prompted
@@ -90,12 +90,18 @@ class Job:
             return EmbedResult(np.packbits(vectors > 0, axis=1), tokens, self.truncated)
         return EmbedResult(vectors, tokens, self.truncated)
 
+    def news(self) -> tuple[Delta, ...]:
+        return ()
+
+    def cancel(self) -> None:
+        pass
+
 
 class Driver:
     def __init__(self, script: Scripted) -> None:
         self._script = script
 
-    def prepare(self, request: EmbedRequest) -> Job:
+    def prepare(self, request: EmbedRequest, submitted: float) -> Job:
         self._script.requests.append(request)
         sizes = self._script.capabilities.dimensions
         if request.dimensions is not None and request.dimensions not in sizes:

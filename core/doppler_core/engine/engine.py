@@ -2,18 +2,28 @@
 
 import copy
 import os
+import time
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar, overload
 
 from doppler_core.engine.handle import Handle
 from doppler_core.engine.model_type import Driver
-from doppler_core.engine.request import Capabilities, EmbedRequest, EmbedResult
+from doppler_core.engine.request import (
+    Capabilities,
+    Delta,
+    EmbedRequest,
+    EmbedResult,
+    GenerateRequest,
+    GenerateResult,
+)
 from doppler_core.engine.request_check import check_texts
 from doppler_core.engine.worker import Worker
 from doppler_core.errors import EngineClosedError, InputError
 from doppler_core.plan.op import Plan
+
+ResultT = TypeVar("ResultT")
 
 
 class Engine:
@@ -46,23 +56,35 @@ class Engine:
         # An engine that is dropped, or alive when the process ends, closes as if asked to.
         self._close: weakref.finalize[..., Engine] = weakref.finalize(self, self._worker.close)
 
-    def submit(self, request: EmbedRequest) -> Handle[EmbedResult]:
+    @overload
+    def submit(self, request: EmbedRequest) -> Handle[EmbedResult]: ...
+
+    @overload
+    def submit(self, request: GenerateRequest) -> Handle[GenerateResult]: ...
+
+    def submit(self, request: EmbedRequest | GenerateRequest) -> Handle[Any]:
         """Queue a request. What is wrong with it is raised by the handle."""
         self._check_usable()
         if isinstance(request, EmbedRequest) and not self.capabilities.embeds:
             raise InputError(f"{self.model_id} does not embed text")
-        return self._worker.submit(lambda: self._driver.prepare(request))
+        if isinstance(request, GenerateRequest) and not self.capabilities.generates:
+            raise InputError(f"{self.model_id} does not generate text: it embeds")
+        submitted = time.perf_counter()
+        return self._worker.submit(lambda: self._driver.prepare(request, submitted))
 
     def embed(self, texts: Iterable[str], **options: Any) -> EmbedResult:
         """Embed texts and wait; who is interrupted while waiting gives the request up. Options are the fields of
         EmbedRequest."""
         check_texts(texts)
-        handle = self.submit(EmbedRequest(tuple(texts), **options))
-        try:
-            return handle.result()
-        except BaseException:
-            handle.cancel()
-            raise
+        return _wait(self.submit(EmbedRequest(tuple(texts), **options)))
+
+    def generate(
+        self, prompt: str | Iterable[int] | Iterable[Mapping[str, Any]], **options: Any
+    ) -> GenerateResult:
+        """Go on with a prompt and wait; who is interrupted while waiting gives the request up. Options are the fields
+        of GenerateRequest. To read the text as it comes, iterate over `submit(GenerateRequest(...))`."""
+        whole = prompt if isinstance(prompt, str) else tuple(prompt)
+        return _wait(self.submit(GenerateRequest(whole, **options)))  # type: ignore[arg-type]
 
     def count_tokens(self, text: str, prompt_name: str | None = None) -> int:
         """Tokens of `text` as this model runs it, with the named prompt in front of it."""
@@ -107,6 +129,14 @@ class Engine:
         self.close()
 
 
+def _wait(handle: Handle[ResultT]) -> ResultT:
+    try:
+        return handle.result()
+    except BaseException:
+        handle.cancel()
+        raise
+
+
 class _Once:
     """A job that calls a function while it is prepared, and is then done."""
 
@@ -121,4 +151,10 @@ class _Once:
         return True
 
     def result(self) -> None:
+        return None
+
+    def news(self) -> tuple[Delta, ...]:
+        return ()
+
+    def cancel(self) -> None:
         return None

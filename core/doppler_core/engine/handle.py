@@ -1,11 +1,12 @@
-"""The caller's end of a request: wait for it, await it, cancel it. It knows no device."""
+"""The caller's end of a request: wait for it, await it, read it as it comes, cancel it. It knows no device."""
 
 import asyncio
 import concurrent.futures
-import contextlib
-from collections.abc import Generator
+from collections.abc import AsyncIterator, Generator, Iterator
 from typing import Any, Generic, TypeVar
 
+from doppler_core.engine.reply import Reply
+from doppler_core.engine.request import Delta
 from doppler_core.errors import CancelledError
 
 ResultT = TypeVar("ResultT")
@@ -14,15 +15,20 @@ _CANCELLED = "the request was cancelled"
 
 
 class Handle(Generic[ResultT]):
-    """A submitted request. Any thread or event loop may hold it."""
+    """A submitted request. Any thread or event loop may hold it; one that nobody holds any more is cancelled.
 
-    def __init__(self) -> None:
-        self._future: concurrent.futures.Future[ResultT] = concurrent.futures.Future()
+    Iterating, `for` or `async for`, gives the deltas of a generation from the first on, and raises what `result`
+    would raise, but for a cancellation: that is the last delta's finish_reason. Leaving an iteration before its end
+    cancels the request. A reader that is slow, or stops, holds up nobody.
+    """
+
+    def __init__(self, reply: Reply[ResultT]) -> None:
+        self._reply = reply
 
     def result(self, timeout: float | None = None) -> ResultT:
         """Wait for the result; TimeoutError after `timeout` seconds (the request goes on)."""
         try:
-            return self._future.result(timeout)
+            return self._reply.future.result(timeout)
         except concurrent.futures.CancelledError:
             raise CancelledError(_CANCELLED) from None
 
@@ -33,31 +39,52 @@ class Handle(Generic[ResultT]):
         the awaiting task was cancelled.
         """
         try:
-            return (yield from asyncio.wrap_future(self._future).__await__())
+            return (yield from asyncio.wrap_future(self._reply.future).__await__())
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
             raise CancelledError(_CANCELLED) from None
 
+    def __iter__(self) -> Iterator[Delta]:
+        seen, ended = 0, False
+        try:
+            while not ended:
+                deltas, ended = self._reply.wait(seen)
+                seen += len(deltas)
+                yield from deltas
+        finally:
+            self.cancel()
+        self._raise_error()
+
+    async def __aiter__(self) -> AsyncIterator[Delta]:
+        seen, ended = 0, False
+        try:
+            while not ended:
+                deltas, ended = await self._reply.await_(seen)
+                seen += len(deltas)
+                for delta in deltas:
+                    yield delta
+        finally:
+            self.cancel()
+        self._raise_error()
+
     def cancel(self) -> bool:
         """Give the request up at the next step; False if it had finished."""
-        return self._future.cancel()
+        return self._reply.future.cancel()
 
     def cancelled(self) -> bool:
         """Whether the request was given up."""
-        return self._future.cancelled()
+        return self._reply.future.cancelled()
 
     def done(self) -> bool:
         """Whether there is a result, an error, or a cancellation."""
-        return self._future.done()
+        return self._reply.future.done()
 
-    def resolve(self, result: ResultT) -> None:
-        """Give the result (the engine's worker calls this); a cancelled request stays cancelled."""
-        with contextlib.suppress(concurrent.futures.InvalidStateError):
-            self._future.set_result(result)
+    def __del__(self) -> None:
+        self._reply.future.cancel()
 
-    def reject(self, error: BaseException) -> None:
-        """Give the error (the engine's worker calls this); a cancelled request stays cancelled."""
-        with contextlib.suppress(concurrent.futures.InvalidStateError):
-            self._future.set_exception(error)
+    def _raise_error(self) -> None:
+        future = self._reply.future
+        if not future.cancelled() and (error := future.exception()) is not None:
+            raise error

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from doppler_core.device.executor import Executor
-from doppler_core.engine.request import Capabilities
+from doppler_core.engine.request import Capabilities, Delta
 from doppler_core.manifest.model import Manifest
 from doppler_core.plan.op import Plan
 from doppler_core.plan.room import Room
@@ -21,12 +21,19 @@ class Job(Protocol):
     def result(self) -> Any:
         """The result of a job that is done; raises what was wrong with this request alone."""
 
+    def news(self) -> Sequence[Delta]:
+        """What has come since the last call, the last delta with the finish_reason; nothing for results that come
+        whole."""
+
+    def cancel(self) -> None:
+        """The caller gave the request up: no step carries it on."""
+
 
 class Driver(Protocol):
     """Turns requests into steps. The engine's worker thread is the only one that calls it."""
 
-    def prepare(self, request: Any) -> Job:
-        """Check and tokenise a request; raises InputError."""
+    def prepare(self, request: Any, submitted: float) -> Job:
+        """Check and tokenise a request, submitted at that time.perf_counter(); raises InputError."""
 
     def step(self, jobs: Sequence[Job]) -> None:
         """Run one step that carries on as many of the unfinished jobs as fit, the first ones first."""

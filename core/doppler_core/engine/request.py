@@ -1,7 +1,8 @@
 """What an engine is asked and what it answers: plain data, no behaviour."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -9,6 +10,8 @@ import numpy.typing as npt
 from doppler_core.settings import Overflow
 
 OutputType = Literal["float32", "int8", "binary"]
+PromptOverflow = Literal["error", "truncate_left"]
+FinishReason = Literal["stop", "length", "cancelled"]
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,106 @@ class EmbedResult:
     tokens: tuple[int, ...]
     truncated: tuple[int, ...] = ()
     seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class GenerateRequest:
+    """A text to go on with.
+
+    prompt: a text, which gets the begin token; token ids, taken as they are; or a conversation, mappings with `role`
+        and `content`, put in the model's chat format.
+    max_tokens: 0 = run the prompt and make nothing; None = as many as the context has room for.
+    temperature to seed: None = as the checkpoint's generation_config says; where it says nothing, the likeliest token.
+        temperature 0 = the likeliest token; top_k 0 = no limit; top_p 0 = the top token; seed None = another each time.
+    logit_bias: added to the logits of token ids, before the temperature.
+    stop: strings that end the text and are not in it; stop_ids: tokens that do, beside the model's own end tokens.
+    ignore_eos: go on past the model's end tokens.
+    logprobs: None = none; 0 to 20 = of each token, and of that many likeliest ones.
+    overflow: what to do with a prompt over the context: "error", or "truncate_left": drop what is oldest, keep the
+        begin token, and leave room for max_tokens (None: a quarter of the context; at most half of it).
+    """
+
+    prompt: str | tuple[int, ...] | tuple[Mapping[str, Any], ...]
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    repetition_penalty: float | None = None
+    logit_bias: Mapping[int, float] | None = None
+    seed: int | None = None
+    stop: str | tuple[str, ...] = ()
+    stop_ids: tuple[int, ...] = ()
+    ignore_eos: bool = False
+    logprobs: int | None = None
+    overflow: PromptOverflow = "error"
+
+
+@dataclass(frozen=True)
+class TokenLogprob:
+    """Natural logarithms of the model's own probabilities: of the token made, and of the likeliest ones, best first."""
+
+    id: int
+    logprob: float
+    top: tuple[tuple[int, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Tokens of the prompt, of those the ones whose keys and values were kept from before, and of the answer."""
+
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+
+
+@dataclass(frozen=True)
+class Timings:
+    """Seconds: waiting for a place, running the prompt, from the request to the first token, from that to the last.
+
+    tokens_per_second: of the tokens after the first; 0 where there are none.
+    """
+
+    queue: float = 0.0
+    prefill: float = 0.0
+    first_token: float = 0.0
+    decode: float = 0.0
+    tokens_per_second: float = 0.0
+
+
+@dataclass(frozen=True)
+class Delta:
+    """What has come since the delta before: whole characters, and the tokens up to there.
+
+    The last delta of a request has a finish_reason, usage and timings; no other has.
+    """
+
+    text: str
+    ids: tuple[int, ...] = ()
+    logprobs: tuple[TokenLogprob, ...] = ()
+    finish_reason: FinishReason | None = None
+    usage: Usage | None = None
+    timings: Timings | None = None
+
+
+@dataclass(frozen=True)
+class GenerateResult:
+    """A whole answer.
+
+    ids: all tokens made but an end token; those of a stop string are among them, its text is not in `text`.
+    stop: the stop string, or the end token's id, that ended the text; None for finish_reason "length".
+    logprobs: one for each of ids, where asked for.
+    """
+
+    text: str
+    ids: tuple[int, ...]
+    finish_reason: FinishReason
+    stop: str | int | None
+    usage: Usage
+    timings: Timings
+    logprobs: tuple[TokenLogprob, ...] = ()
 
 
 @dataclass(frozen=True)

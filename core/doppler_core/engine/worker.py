@@ -1,4 +1,4 @@
-"""The one thread that owns a device: it takes submitted requests, steps the driver, and settles the handles.
+"""The one thread that owns a device: it takes submitted requests, steps the driver, and settles the replies.
 
 Requests join and cancelled ones leave between steps. An error of one request is that request's alone; an error of
 a step (the device) is that of every request under way.
@@ -12,13 +12,14 @@ from typing import Any
 
 from doppler_core.engine.handle import Handle
 from doppler_core.engine.model_type import Driver, Job
+from doppler_core.engine.reply import Reply
 from doppler_core.errors import EngineClosedError
 
 
 @dataclass(frozen=True)
 class _Running:
     job: Job
-    handle: Handle[Any]
+    reply: Reply[Any]
 
 
 class Worker:
@@ -27,7 +28,7 @@ class Worker:
     def __init__(self, driver: Driver, closing: Callable[[], None], name: str) -> None:
         self._driver = driver
         self._closing = closing
-        self._waiting: deque[tuple[Callable[[], Job], Handle[Any]]] = deque()
+        self._waiting: deque[tuple[Callable[[], Job], Reply[Any]]] = deque()
         self._changed = threading.Condition()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name=f"doppler-plugins {name}", daemon=True)
@@ -35,13 +36,13 @@ class Worker:
 
     def submit(self, prepare: Callable[[], Job]) -> Handle[Any]:
         """Queue a request; `prepare` makes its job, in the worker."""
-        handle: Handle[Any] = Handle()
+        reply: Reply[Any] = Reply()
         with self._changed:
             if self._closed:
                 raise EngineClosedError("the engine is closed: open the model again")
-            self._waiting.append((prepare, handle))
+            self._waiting.append((prepare, reply))
             self._changed.notify()
-        return handle
+        return Handle(reply)
 
     def close(self, timeout: float | None = None) -> None:
         """Let no more requests in, fail those under way, release the device, and wait for all that."""
@@ -54,12 +55,12 @@ class Worker:
     def _run(self) -> None:
         running: list[_Running] = []
         while self._take(running):
-            running = [one for one in running if not one.handle.cancelled()]
+            running = [one for one in running if not _given_up(one)]
             if not running:
                 continue
             try:
                 self._driver.step([one.job for one in running])
-            except BaseException as error:  # noqa: BLE001 - the thread must live; the handle raises it
+            except BaseException as error:  # noqa: BLE001 - the thread must live; the reply carries it
                 _reject(running, error)
                 running = []
             running = [one for one in running if not _settled(one)]
@@ -74,17 +75,17 @@ class Worker:
             waiting = list(self._waiting)
             self._waiting.clear()
             closed = self._closed
-        for prepare, handle in waiting:
+        for prepare, reply in waiting:
             if closed:
-                handle.reject(EngineClosedError("the engine was closed before the request ran"))
-            elif not handle.cancelled():
-                try:
-                    one = _Running(prepare(), handle)
-                except BaseException as error:  # noqa: BLE001 - the thread must live; the handle raises it
-                    handle.reject(error)
-                else:
-                    if not _settled(one):
-                        running.append(one)
+                reply.reject(EngineClosedError("the engine was closed before the request ran"))
+                continue
+            try:
+                one = _Running(prepare(), reply)
+            except BaseException as error:  # noqa: BLE001 - the thread must live; the reply carries it
+                reply.reject(error)
+            else:
+                if not _settled(one):
+                    running.append(one)
         return not closed
 
 
@@ -92,15 +93,26 @@ def _reject(running: list[_Running], error: BaseException) -> None:
     """A function of its own: what the thread's own frame names lives on while it waits, and an error that was raised
     to a caller holds the caller's engine."""
     for one in running:
-        one.handle.reject(error)
+        one.reply.reject(error)
+
+
+def _given_up(one: _Running) -> bool:
+    """Whether the caller cancelled the request; its job is then told so."""
+    if not one.reply.future.cancelled():
+        return False
+    one.job.cancel()
+    one.reply.push(one.job.news())
+    one.reply.end()
+    return True
 
 
 def _settled(one: _Running) -> bool:
-    """Whether a job is done, its handle told so."""
+    """Whether a job is done, its reply told so, and of what is new."""
+    one.reply.push(one.job.news())
     if not one.job.done():
         return False
     try:
-        one.handle.resolve(one.job.result())
-    except BaseException as error:  # noqa: BLE001 - the thread must live; the handle raises it
-        one.handle.reject(error)
+        one.reply.resolve(one.job.result())
+    except BaseException as error:  # noqa: BLE001 - the thread must live; the reply carries it
+        one.reply.reject(error)
     return True

@@ -65,7 +65,7 @@ class Tokenizer:
         return found
 
     def _piece(self, number: int) -> bytes:
-        token = None if number in self._control else self._backend.id_to_token(number)
+        token: str | None = None if number in self._control else self._backend.id_to_token(number)
         if token is None:
             return b""
         decoder = self._backend.decoder
@@ -73,7 +73,8 @@ class Tokenizer:
             return token.encode()
         if (byte := _BYTE.fullmatch(token)) and decoder.decode([token]) != token:
             return bytes.fromhex(byte[1])
-        return decoder.decode([_BEFORE, token]).removeprefix(decoder.decode([_BEFORE])).encode()
+        text: str = decoder.decode([_BEFORE, token])
+        return text.removeprefix(decoder.decode([_BEFORE])).encode()
 
     def token_id(self, token: str) -> int | None:
         """The id of a token by its text, control tokens included."""
