@@ -1,7 +1,7 @@
 """Runs single ops on the software GPU adapter, through the real executor, for comparison with their meaning.
 
-Inputs reach an op as every value does, from another op: a gather of row t from an f32 table of its own, or behind
-it a pool over slots of one row where the op works on sequences.
+Inputs reach an op as every value does, from another op: a gather of row t from an f32 table of its own, and behind it
+the last rows of the slots where the op works on sequences. States are written before the step.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,11 +13,12 @@ import numpy as np
 
 from doppler_core.device.adapters import choose_adapter
 from doppler_core.device.gpu import Gpu, open_gpu
+from doppler_core.device.states import DTYPES
 from doppler_core.device.wgpu_executor import bind_wgpu
 from doppler_core.manifest.kernel_text import kernel_text
 from doppler_core.plan.constants import make
 from doppler_core.plan.meaning import MEANINGS, Operands, Tables
-from doppler_core.plan.op import Constant, Kernel, Op, Plan, Scalar, Value, Weight
+from doppler_core.plan.op import Constant, Kernel, Op, Plan, Scalar, State, Value, ValueType, Weight
 from doppler_core.weights.storage import as_kernel_type, store, to_f32
 from doppler_core.weights.tensor import StorageType, Tensor
 
@@ -47,22 +48,47 @@ def read_back(stored: Tensor, dtype: StorageType) -> np.ndarray:
     return values.reshape(stored.shape)
 
 
-def packed_step(lengths: Sequence[int], start: int = 0, dimensions: int = 0) -> Tables:
-    """Tables of sequences laid one behind the other; positions from `start`, ids = row numbers."""
+def packed_step(
+    lengths: Sequence[int], start: int | Sequence[int] = 0, dimensions: int = 0, places: Sequence[int] = ()
+) -> Tables:
+    """Tables of sequences laid one behind the other; ids = row numbers.
+
+    start: the position of every sequence's first row, or of each one's.
+    """
+    starts = [start] * len(lengths) if isinstance(start, int) else start
     firsts = np.cumsum([0, *lengths[:-1]])
     rows = np.zeros((sum(lengths), 4), np.uint32)
     rows[:, 0] = np.arange(len(rows))
-    for slot, (first, length) in enumerate(zip(firsts, lengths, strict=True)):
-        rows[first : first + length, 1] = start + np.arange(length)
+    for slot, (first, length, begin) in enumerate(zip(firsts, lengths, starts, strict=True)):
+        rows[first : first + length, 1] = begin + np.arange(length)
         rows[first : first + length, 2] = slot
     slots = np.zeros((len(lengths), 4), np.uint32)
     slots[:, 0], slots[:, 1], slots[:, 2] = firsts, lengths, dimensions
+    slots[:, 3] = places or np.arange(len(lengths))
     return Tables(rows, slots)
 
 
 @dataclass(frozen=True)
+class Kept:
+    """A state before the step: values [places * capacity, columns], in the dtype it is kept in."""
+
+    values: np.ndarray
+    dtype: ValueType = "f32"
+    capacity: int = 1
+
+    @property
+    def stored(self) -> np.ndarray:
+        """The values as they are kept."""
+        return self.values.astype(DTYPES[self.dtype])
+
+    def state(self, name: str) -> State:
+        """The plan's word for it."""
+        return State(name, self.values.shape, self.dtype, self.capacity)
+
+
+@dataclass(frozen=True)
 class Case:
-    """One op with everything it reads."""
+    """One op with everything it reads: its inputs, then its states."""
 
     meaning: str
     kernel: str
@@ -74,6 +100,8 @@ class Case:
     constants: Sequence[Constant] = ()
     columns: int = 0  # of the output
     per_sequence: bool = False  # inputs are [S, columns]
+    states: Sequence[Kept] = ()
+    changes_state: bool = False  # the output is the last of the states
     overrides: Mapping[str, Scalar] = field(default_factory=dict)
 
     def expected(self) -> np.ndarray:
@@ -82,34 +110,40 @@ class Case:
             read_back(tensor("w", values, stored), read)
             for values, (stored, read) in zip(self.weights, self.weight_types, strict=True)
         ]
-        given = Operands(self.inputs, weights, [make(constant) for constant in self.constants])
-        return MEANINGS[self.meaning](self.params, given, self.tables)
+        states = [kept.stored.astype(kept.values.dtype) for kept in self.states]
+        given = Operands([*self.inputs, *states], weights, [make(constant) for constant in self.constants])
+        tables = self.tables.of_sequences() if self.per_sequence else self.tables
+        return MEANINGS[self.meaning](self.params, given, tables)
 
     def plan(self) -> tuple[Plan, dict[str, Tensor]]:
         """A plan that feeds the inputs and ends with the op."""
-        dim = "S" if self.meaning in ("pool", "l2norm") or self.per_sequence else "T"
+        dim = "S" if self.meaning in ("pool", "l2norm", "last_rows") or self.per_sequence else "T"
         feeds, tensors, values = [], {}, []
+        of_sequences = self.per_sequence or self.meaning == "l2norm"
         for index, x in enumerate(self.inputs):
-            feeds += feed(f"x{index}", x, self.per_sequence or self.meaning == "l2norm")
-            tensors[f"x{index}"] = tensor(f"x{index}", x)
+            table = lines_of_sequences(x, self.tables) if of_sequences else x
+            feeds += feed(f"x{index}", table, of_sequences)
+            tensors[f"x{index}"] = tensor(f"x{index}", table)
             values.append(feeds[-1].output)
         weights = []
         for index, (w, (stored, read)) in enumerate(zip(self.weights, self.weight_types, strict=True)):
             tensors[f"w{index}"] = tensor(f"w{index}", w, stored)
             weights.append(Weight(f"w{index}", w.shape, stored, read))
+        states = [kept.state(f"s{index}") for index, kept in enumerate(self.states)]
         file, entry = self.kernel.split("#")
         op = Op(
             meaning=self.meaning,
             role=self.meaning,
             layer=None,
             kernel=Kernel(file, entry, "", self.overrides),
-            inputs=tuple(values),
-            output=Value("result", (dim, self.columns)),
+            inputs=(*values, *states),
+            output=states[-1] if self.changes_state else Value("result", (dim, self.columns)),
             weights=tuple(weights),
             constants=tuple(self.constants),
             params=self.params,
         )
-        return Plan("test", {"encode": (*feeds, op)}, {"encode": (op.output,)}), tensors
+        output = feeds[-1].output if self.changes_state else op.output
+        return Plan("test", {"encode": (*feeds, op)}, {"encode": (output,)}), tensors
 
     def run(self, gpu: Gpu | None = None, text: Callable[[str], str] = kernel_text) -> np.ndarray:
         """The op's output on the software GPU adapter."""
@@ -118,7 +152,12 @@ class Case:
         executor = bind_wgpu(
             plan, tensors, gpu or software_gpu(), max_rows=len(rows), max_slots=len(slots), text=text
         )
-        return executor.run("encode", rows, slots)
+        for index, kept in enumerate(self.states):
+            executor.write_state(f"s{index}", 0, kept.stored)
+        output = executor.run("encode", rows, slots)
+        if self.changes_state:
+            return executor.read_state(f"s{len(self.states) - 1}", 0, len(self.states[-1].values))
+        return output
 
 
 def feed(name: str, x: np.ndarray, per_sequence: bool) -> list[Op]:
@@ -138,7 +177,16 @@ def feed(name: str, x: np.ndarray, per_sequence: bool) -> list[Op]:
         )
     ]
     if per_sequence:
-        pooled = Value(name, ("S", columns))
-        pool = Kernel("pool_mean.wgsl", "main", "")
-        ops.append(Op("pool", f"feed {name}", None, pool, (value,), pooled, params={"columns": columns}))
+        last = Value(name, ("S", columns))
+        ops.append(
+            Op("last_rows", f"feed {name}", None, Kernel("last_rows.wgsl", "main", ""), (value,), last)
+        )
     return ops
+
+
+def lines_of_sequences(x: np.ndarray, tables: Tables) -> np.ndarray:
+    """A table that holds x[s] at the id of slot s's last row, and NaN where nothing may be read."""
+    ids = tables.of_sequences().rows[:, 0]
+    table = np.full((int(tables.rows[:, 0].max()) + 1, x.shape[1]), np.nan, np.float32)
+    table[ids] = x
+    return table

@@ -10,18 +10,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from gpu_ops import Case, packed_step, software_gpu
+from gpu_ops import software_gpu
+from kernel_examples import example
 
 from doppler_core.device.gpu import Gpu
 from doppler_core.manifest.kernel_text import kernel_text
 from doppler_core.plan.kernels import SIGNATURES
-from doppler_core.plan.op import Constant
 from doppler_core.plan.signature import Signature, kernel_params
 
 SPOILED = np.float32(1e30)
 # Their loops are those of broadcast_matmul.wgsl, as matmul_f32_broadcast.wgsl's are, and they take seconds to compile.
 SAME_LOOPS = ("matmul_f16w_f32a_broadcast.wgsl", "matmul_q4_k_broadcast.wgsl", "matmul_q8_0_broadcast.wgsl")
-LENGTHS = {"attention": [150, 3, 90, 1, 1, 60]}
 
 
 def counting(row: Signature, bound: int) -> Callable[[str], str]:
@@ -33,82 +32,18 @@ def counting(row: Signature, bound: int) -> Callable[[str], str]:
             return source
         source = re.sub(r"(for \([^{]*\) \{)", r"\1 turns += 1u;", source)
         head, arguments = re.search(
-            r"(@compute @workgroup_size\(\d+\)\s*)fn main\((.*?)\) \{", source, re.DOTALL
+            rf"(@compute @workgroup_size\(\d+\)\s*)fn {row.entry}\((.*?)\) \{{", source, re.DOTALL
         ).groups()
         plain = re.sub(r"@builtin\(\w+\) ", "", arguments)
         names = ", ".join(re.findall(r"(\w+):", plain))
         element = row.operands[-1].element
-        return source.replace(f"{head}fn main({arguments})", f"fn counted({plain})") + (
-            f"var<private> turns: u32;\n{head}fn main({arguments}) {{\n    counted({names});\n"
-            f"    if (turns > {bound}u) {{ output[0] = {element}({SPOILED}); }}\n}}\n"
+        spoiled = f"{element}({SPOILED})" if "f32" in element else f"{element}(0x7bff7bffu)"
+        return source.replace(f"{head}fn {row.entry}({arguments})", f"fn counted({plain})") + (
+            f"var<private> turns: u32;\n{head}fn {row.entry}({arguments}) {{\n    counted({names});\n"
+            f"    if (turns > {bound}u) {{ output[0] = {spoiled}; }}\n}}\n"
         )
 
     return text
-
-
-def example(row: Signature) -> Case:
-    """An op for the kernel, at a size that fits no tile where the kernel allows that."""
-    step = packed_step(LENGTHS.get(row.meaning, [37, 1, 20]), dimensions=50)
-    rows, sequences = len(step.rows), len(step.slots)
-    columns = 96 if row.multiples else 90
-    if row.meaning == "l2norm":
-        step, rows = packed_step([1] * sequences, dimensions=50), sequences
-
-    def x(width: int) -> np.ndarray:
-        return np.random.default_rng(width).standard_normal((rows, width), np.float32)
-
-    base = Case(row.meaning, f"{row.file}#{row.entry}", {"columns": columns}, step, columns=columns)
-    weight = next((operand for operand in row.operands if operand.kind == "weight"), None)
-    read = "f32" if weight is None else weight.dtypes[0]
-    match row.meaning:
-        case "gather":
-            table = np.ones((rows, columns), np.float32)
-            return replace(
-                base, params={**base.params, "scale": 1.0}, weights=[table], weight_types=[(read, read)]
-            )
-        case "rmsnorm":
-            params = {"columns": columns, "eps": 1e-6, "offset": 1}
-            return replace(
-                base,
-                params=params,
-                inputs=[x(columns)],
-                weights=[x(columns)[0]],
-                weight_types=[("f32", "f32")],
-            )
-        case "matmul":
-            weights = [np.ones((70, columns * 4), np.float32)]
-            params = {"columns": 70, "inner": columns * 4}
-            return replace(
-                base,
-                params=params,
-                inputs=[x(columns * 4)],
-                weights=weights,
-                weight_types=[(read, read)],
-                columns=70,
-            )
-        case "rope":
-            table = Constant(
-                "turn",
-                "rope",
-                (64, 5, 2),
-                {"positions": 64, "head_dim": 10, "theta": 1e4, "scaling_factor": 1.0},
-            )
-            return replace(base, params={"heads": 9, "head_dim": 10}, inputs=[x(90)], constants=[table])
-        case "attention":
-            head = 96 if row.multiples else 90
-            params = {
-                "heads": 2,
-                "kv_heads": 1,
-                "head_dim": head,
-                "scale": 0.1,
-                "window": 0,
-                "causal": False,
-                "softcap": 0.0,
-            }
-            return replace(base, params=params, inputs=[x(2 * head), x(head), x(head)], columns=2 * head)
-        case "residual" | "gelu":
-            return replace(base, inputs=[x(columns), x(columns)])
-    return replace(base, inputs=[x(columns)])
 
 
 def fresh_gpu() -> Gpu:

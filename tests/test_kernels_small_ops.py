@@ -150,6 +150,91 @@ def test_pool_takes_the_mean_of_each_slot(columns: int) -> None:
     )
 
 
+@pytest.mark.parametrize("kernel", NORMS)
+def test_the_gain_of_a_norm_multiplies_the_sum_with_the_residual(kernel: str) -> None:
+    one = norm_case(kernel, STEP, 40, 1, weights=1, residuals=1)
+    scaled = replace(one, params={**one.params, "gain": 0.0625})
+    assert_close(scaled)
+    np.testing.assert_array_equal(
+        scaled.run(), one.run() * np.float32(0.0625)
+    )  # a power of two rounds nothing
+
+
+@pytest.mark.parametrize(("columns", "up_columns", "up_first"), [(70, 70, 0), (32, 160, 64), (5, 7, 2)])
+def test_gelu_takes_its_columns_of_a_wider_up(columns: int, up_columns: int, up_first: int) -> None:
+    x, up = random(ROWS, columns), random(ROWS, up_columns, seed=1)
+    params = {"columns": columns, "up_first": up_first}
+    assert_close(Case("gelu", "gelu.wgsl#main", params, STEP, [x, up], columns=columns))
+
+
+@pytest.mark.parametrize("dtype", ["f16", "f32"])
+@pytest.mark.parametrize(("heads", "head_dim"), [(3, 256), (1, 2), (2, 34)])
+@pytest.mark.parametrize("offset", [0, 1])
+def test_rope_norms_each_head_before_it_turns_it(
+    dtype: StorageType, heads: int, head_dim: int, offset: int
+) -> None:
+    numbers = {"positions": 64, "head_dim": head_dim, "theta": 10_000.0, "scaling_factor": 1.0}
+    assert_close(
+        Case(
+            "rope",
+            "rope.wgsl#main",
+            {"heads": heads, "head_dim": head_dim, "eps": 1e-6, "offset": offset},
+            STEP,
+            inputs=[3 * random(ROWS, heads * head_dim)],
+            weights=[random(head_dim, seed=1)],
+            weight_types=[(dtype, dtype)],
+            constants=[Constant("turn", "rope", (64, head_dim // 2, 2), numbers)],
+            columns=heads * head_dim,
+        )
+    )
+
+
+@pytest.mark.parametrize("cap", [0.5, 30.0])
+@pytest.mark.parametrize("columns", [1, 70, 768])
+def test_the_soft_cap_bounds_values_of_any_size(cap: float, columns: int) -> None:
+    x = np.float32(40) * random(ROWS, columns)
+    x[0, 0] = 1e38
+    one = Case("softcap", "softcap.wgsl#main", {"cap": cap}, STEP, [x], columns=columns)
+    assert_close(one)
+    assert np.abs(one.run()).max() <= cap
+
+
+@pytest.mark.parametrize("columns", [1, 70, 768])
+def test_last_rows_are_those_of_each_slot(columns: int) -> None:
+    one = Case("last_rows", "last_rows.wgsl#main", {}, STEP, [random(ROWS, columns)], columns=columns)
+    np.testing.assert_array_equal(one.run(), one.expected())
+
+
+def test_ops_of_as_many_rows_as_sequences_read_the_last_row_of_each() -> None:
+    """A gather by the last token, a rotation by the last position."""
+    step = packed_step([5, 1, 11], start=[3, 20, 7])
+    table = random(17, 8)
+    one = Case(
+        "gather",
+        "gather.wgsl#main",
+        {"scale": 1.0, "columns": 8},
+        step,
+        weights=[table],
+        weight_types=[("f32", "f32")],
+        columns=8,
+        per_sequence=True,
+    )
+    np.testing.assert_array_equal(one.run(), table[[4, 5, 16]])
+    numbers = {"positions": 64, "head_dim": 8, "theta": 10_000.0, "scaling_factor": 1.0}
+    assert_close(
+        Case(
+            "rope",
+            "rope.wgsl#main",
+            {"heads": 1, "head_dim": 8},
+            step,
+            inputs=[random(3, 8)],
+            constants=[Constant("turn", "rope", (64, 4, 2), numbers)],
+            columns=8,
+            per_sequence=True,
+        )
+    )
+
+
 @pytest.mark.parametrize(("columns", "dimensions"), [(768, 768), (768, 128), (70, 1), (5, 5)])
 def test_l2norm_cuts_then_normalises(columns: int, dimensions: int) -> None:
     step = packed_step([1] * 6, dimensions=dimensions)

@@ -1,11 +1,13 @@
 // gelu: output = g / 2 * (1 + tanh(sqrt(2 / pi) * (g + 0.044715 g^3))) * up, with g = gate; without up when HAS_GATE is false.
-// All f32 [rows, columns]. tanh's argument is clamped to +-15, where tanh is 1 in f32 (exp would overflow in some drivers).
+// gate, output f32 [rows, columns]; up f32 [rows, up_columns], of which the columns from up_first on are taken. tanh's argument is clamped to +-15, where tanh is 1 in f32 (exp would overflow in some drivers).
 //!include step.wgsl
 
 override HAS_GATE: bool = true;
 
 struct Params {
     columns: u32,
+    up_first: u32,
+    up_columns: u32,
 }
 
 @group(0) @binding(1) var<uniform> params: Params;
@@ -30,7 +32,7 @@ fn main(
         if (index < step.rows * params.columns) {
             var value = gelu_tanh(gate[index]);
             if (HAS_GATE) {
-                value *= up[index];
+                value *= up[index / params.columns * params.up_columns + params.up_first + index % params.columns];
             }
             output[index] = value;
         }

@@ -1,6 +1,7 @@
 // l2norm: output = x / max(||x||, 1e-12) over the first `dimensions` values of a sequence's row, the rest 0.
 // slots u32 [S, 4] (third column: dimensions); input, output f32 [S, columns]. One workgroup per sequence, f32 sum.
 //!include step.wgsl
+//!include workgroup_sum.wgsl
 
 struct Params {
     columns: u32,
@@ -10,9 +11,6 @@ struct Params {
 @group(0) @binding(2) var<storage, read> slots: array<vec4<u32>>;
 @group(0) @binding(3) var<storage, read> input: array<f32>;
 @group(0) @binding(4) var<storage, read_write> output: array<f32>;
-
-const THREADS = 64u;
-var<workgroup> sums: array<f32, THREADS>;
 
 @compute @workgroup_size(64)
 fn main(
@@ -27,21 +25,13 @@ fn main(
     let base = sequence * params.columns;
     let dimensions = slots[sequence].z;
 
-    var sum = 0.0;
+    var squares = 0.0;
     for (var column = thread; column < dimensions; column += THREADS) {
         let value = input[base + column];
-        sum += value * value;
+        squares += value * value;
     }
-    sums[thread] = sum;
-    workgroupBarrier();
-    for (var half = THREADS / 2u; half > 0u; half /= 2u) {
-        if (thread < half) {
-            sums[thread] += sums[thread + half];
-        }
-        workgroupBarrier();
-    }
+    let norm = max(sqrt(workgroup_sum(thread, squares)), 1e-12);
 
-    let norm = max(sqrt(sums[0]), 1e-12);
     for (var column = thread; column < params.columns; column += THREADS) {
         output[base + column] = select(0.0, input[base + column] / norm, column < dimensions);
     }

@@ -1,16 +1,17 @@
-// rmsnorm: output = input * rsqrt(mean(input^2) + eps) * (offset + weight) [+ residual], per segment of `columns`.
+// rmsnorm: output = (input * rsqrt(mean(input^2) + eps) * (offset + weight) [+ residual]) * gain, per segment of `columns`.
 // input, residual, output f32 [rows, segments * columns]; weight f16 or f32 [columns], or none (1).
 // One workgroup per segment. The sum of squares is f32: inputs up to 1e17 do not overflow it.
 //!include step.wgsl
-//!include f16_word.wgsl
+//!include norm_factor.wgsl
+//!include workgroup_sum.wgsl
 
-override WEIGHT_IS_F16: bool = false;
 override HAS_WEIGHT: bool = true;
 override HAS_RESIDUAL: bool = false;
 
 struct Params {
     eps: f32,
     offset: f32,
+    gain: f32,
     columns: u32,
     segments: u32,
 }
@@ -20,19 +21,6 @@ struct Params {
 @group(0) @binding(3) var<storage, read> residual: array<f32>;
 @group(0) @binding(4) var<storage, read> weight: array<u32>;
 @group(0) @binding(5) var<storage, read_write> output: array<f32>;
-
-const THREADS = 64u;
-var<workgroup> sums: array<f32, THREADS>;
-
-fn factor(column: u32) -> f32 {
-    if (!HAS_WEIGHT) {
-        return 1.0;
-    }
-    if (WEIGHT_IS_F16) {
-        return params.offset + half_of(weight[column >> 1u], column);
-    }
-    return params.offset + bitcast<f32>(weight[column]);
-}
 
 @compute @workgroup_size(64)
 fn main(
@@ -46,26 +34,21 @@ fn main(
     }
     let base = segment * params.columns;
 
-    var sum = 0.0;
+    var squares = 0.0;
     for (var column = thread; column < params.columns; column += THREADS) {
         let value = input[base + column];
-        sum += value * value;
+        squares += value * value;
     }
-    sums[thread] = sum;
-    workgroupBarrier();
-    for (var half = THREADS / 2u; half > 0u; half /= 2u) {
-        if (thread < half) {
-            sums[thread] += sums[thread + half];
-        }
-        workgroupBarrier();
-    }
+    let scale = 1.0 / sqrt(workgroup_sum(thread, squares) / f32(params.columns) + params.eps);
 
-    let scale = 1.0 / sqrt(sums[0] / f32(params.columns) + params.eps);
     for (var column = thread; column < params.columns; column += THREADS) {
-        var value = input[base + column] * scale * factor(column);
+        var value = input[base + column] * scale;
+        if (HAS_WEIGHT) {
+            value *= norm_factor(column);
+        }
         if (HAS_RESIDUAL) {
             value += residual[base + column];
         }
-        output[base + column] = value;
+        output[base + column] = value * params.gain;
     }
 }

@@ -1,4 +1,4 @@
-// rmsnorm: output = input * rsqrt(mean(input^2) + eps) * (offset + weight) [+ residual], per segment of `columns`.
+// rmsnorm: output = (input * rsqrt(mean(input^2) + eps) * (offset + weight) [+ residual]) * gain, per segment of `columns`.
 // The same as rmsnorm.wgsl, for software GPU adapters with subgroups of 8; columns a multiple of 4, weight f32.
 // input, residual, output f32 [rows, segments * columns]; weight f32 [columns], or none (1). f32 sums.
 // A workgroup of 8 lanes makes one segment: no workgroup memory and no barriers, which cost more there than the sums.
@@ -10,6 +10,7 @@ override HAS_RESIDUAL: bool = false;
 struct Params {
     eps: f32,
     offset: f32,
+    gain: f32,
     columns: u32,
     segments: u32,
 }
@@ -49,6 +50,6 @@ fn main(
         if (HAS_RESIDUAL) {
             values += residual[base + index];
         }
-        output[base + index] = values;
+        output[base + index] = values * params.gain;
     }
 }

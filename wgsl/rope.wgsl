@@ -1,18 +1,27 @@
 // rope: the pair (x[i], x[i + d/2]) of each head is turned by the angle of (position, i):
 //   output[i] = x[i] cos - x[i + d/2] sin,   output[i + d/2] = x[i + d/2] cos + x[i] sin,   i < d/2
-// rows u32 [T, 4]; input, output f32 [T, heads * head_dim]; table f32 [positions, head_dim / 2, 2] (cos, sin).
+// x is the input, or with a weight the head's RMS norm of it: input * rsqrt(mean(input^2) + eps) * (offset + weight).
+// rows u32 [R, 4]; input, output f32 [R, heads * head_dim]; weight f16 or f32 [head_dim], or none;
+// table f32 [positions, head_dim / 2, 2] (cos, sin). One workgroup per head.
 //!include step.wgsl
+//!include norm_factor.wgsl
+//!include workgroup_sum.wgsl
+
+override HAS_NORM: bool = false;
 
 struct Params {
     heads: u32,
     head_dim: u32,
+    eps: f32,
+    offset: f32,
 }
 
 @group(0) @binding(1) var<uniform> params: Params;
 @group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>;
 @group(0) @binding(3) var<storage, read> input: array<f32>;
-@group(0) @binding(4) var<storage, read> table: array<vec2<f32>>;
-@group(0) @binding(5) var<storage, read_write> output: array<f32>;
+@group(0) @binding(4) var<storage, read> weight: array<u32>;
+@group(0) @binding(5) var<storage, read> table: array<vec2<f32>>;
+@group(0) @binding(6) var<storage, read_write> output: array<f32>;
 
 @compute @workgroup_size(64)
 fn main(
@@ -20,20 +29,32 @@ fn main(
     @builtin(num_workgroups) workgroups: vec3<u32>,
     @builtin(local_invocation_index) thread: u32,
 ) {
+    let head = group_index(workgroup, workgroups);
+    if (head >= step.rows * params.heads) {
+        return;
+    }
+    let base = head * params.head_dim;
     let half = params.head_dim / 2u;
-    let pairs = params.heads * half;
-    let first = group_index(workgroup, workgroups) * 256u + thread;
-    for (var part = 0u; part < 4u; part++) {
-        let index = first + part * 64u;
-        let row = index / pairs;
-        if (row < step.rows) {
-            let pair = index % half;
-            let low = row * pairs * 2u + (index % pairs) / half * params.head_dim + pair;
-            let turn = table[rows[row].y * half + pair];
-            let x = input[low];
-            let y = input[low + half];
-            output[low] = x * turn.x - y * turn.y;
-            output[low + half] = y * turn.x + x * turn.y;
+    let angles = rows[head / params.heads].y * half;
+
+    var scale = 1.0;
+    if (HAS_NORM) {
+        var squares = 0.0;
+        for (var column = thread; column < params.head_dim; column += THREADS) {
+            let value = input[base + column];
+            squares += value * value;
         }
+        scale = 1.0 / sqrt(workgroup_sum(thread, squares) / f32(params.head_dim) + params.eps);
+    }
+    for (var pair = thread; pair < half; pair += THREADS) {
+        var x = input[base + pair];
+        var y = input[base + half + pair];
+        if (HAS_NORM) {
+            x *= scale * norm_factor(pair);
+            y *= scale * norm_factor(half + pair);
+        }
+        let turn = table[angles + pair];
+        output[base + pair] = x * turn.x - y * turn.y;
+        output[base + half + pair] = y * turn.x + x * turn.y;
     }
 }

@@ -1,7 +1,5 @@
 // Shared by the attention kernels: their parameters, which keys a row sees, the soft cap. Positions are in tokens.
-
-// Whether softcap is above 0. A constant, since some drivers compute both sides of a branch.
-override HAS_SOFTCAP: bool = false;
+//!include score_cap.wgsl
 
 struct Params {
     heads: u32,
@@ -28,11 +26,4 @@ fn may_be_visible(first: u32, last: u32, key: u32) -> bool {
     }
     let reach = params.window / 2u;
     return !windowed || (key <= last + reach && first <= key + reach);
-}
-
-fn capped(score: f32) -> f32 {
-    if (HAS_SOFTCAP) {
-        return params.softcap * tanh(score / params.softcap);
-    }
-    return score;
 }

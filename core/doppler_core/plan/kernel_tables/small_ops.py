@@ -5,21 +5,38 @@ from dataclasses import replace
 from doppler_core.plan.kernel_tables.parts import FOURS, INPUT, OUTPUT, ROWS, SLOTS, number, tiles
 from doppler_core.plan.signature import Operand, Signature
 
+_RESIDUAL = Signature(
+    file="residual.wgsl",
+    entry="main",
+    meaning="residual",
+    operands=(Operand("a", "input", ("f32",)), Operand("b", "input", ("f32",)), OUTPUT),
+    params={"columns": "u32"},
+    workgroup_size=256,
+    groups=lambda rows, sequences, params: tiles(rows * number(params, "columns"), 1024),
+    iterations=lambda params, longest: 4,
+)
 
-def _elementwise(file: str, meaning: str, *inputs: Operand, **overrides: bool) -> Signature:
-    """Four elements a thread, 256 apart."""
-    return Signature(
-        file=file,
-        entry="main",
-        meaning=meaning,
-        operands=(*inputs, OUTPUT),
-        params={"columns": "u32"},
-        workgroup_size=256,
-        groups=lambda rows, sequences, params: tiles(rows * number(params, "columns"), 1024),
-        iterations=lambda params, longest: 4,
-        overrides=overrides,
-    )
+_GELU = replace(
+    _RESIDUAL,
+    file="gelu.wgsl",
+    meaning="gelu",
+    operands=(
+        Operand("gate", "input", ("f32",)),
+        Operand("up", "input", ("f32",), present="HAS_GATE"),
+        OUTPUT,
+    ),
+    params={"columns": "u32", "up_first": "u32", "up_columns": "u32"},
+    defaults={"up_first": 0},
+    overrides={"HAS_GATE": True},
+)
 
+_SOFTCAP = replace(
+    _RESIDUAL,
+    file="softcap.wgsl",
+    meaning="softcap",
+    operands=(INPUT, OUTPUT),
+    params={"cap": "f32", "columns": "u32"},
+)
 
 _GATHER = Signature(
     file="gather.wgsl",
@@ -44,7 +61,8 @@ _RMSNORM = Signature(
         Operand("weight", "weight", ("f32", "f16"), "u32", present="HAS_WEIGHT", half="WEIGHT_IS_F16"),
         OUTPUT,
     ),
-    params={"eps": "f32", "offset": "f32", "columns": "u32", "segments": "u32"},
+    params={"eps": "f32", "offset": "f32", "gain": "f32", "columns": "u32", "segments": "u32"},
+    defaults={"gain": 1.0},
     workgroup_size=64,
     groups=lambda rows, sequences, params: rows * number(params, "segments"),
     iterations=lambda params, longest: 2 * tiles(number(params, "columns"), 64) + 6,
@@ -72,13 +90,51 @@ _ROPE = Signature(
     file="rope.wgsl",
     entry="main",
     meaning="rope",
-    operands=(ROWS, INPUT, Operand("table", "constant", ("f32",), "vec2<f32>"), OUTPUT),
-    params={"heads": "u32", "head_dim": "u32"},
-    workgroup_size=64,
-    groups=lambda rows, sequences, params: tiles(
-        rows * number(params, "heads") * number(params, "head_dim") // 2, 256
+    operands=(
+        ROWS,
+        INPUT,
+        Operand("weight", "weight", ("f32", "f16"), "u32", present="HAS_NORM", half="WEIGHT_IS_F16"),
+        Operand("table", "constant", ("f32",), "vec2<f32>"),
+        OUTPUT,
     ),
-    iterations=lambda params, longest: 4,
+    params={"heads": "u32", "head_dim": "u32", "eps": "f32", "offset": "f32"},
+    defaults={"eps": 0.0, "offset": 0.0},
+    workgroup_size=64,
+    groups=lambda rows, sequences, params: rows * number(params, "heads"),
+    iterations=lambda params, longest: 2 * tiles(number(params, "head_dim"), 64) + 6,
+    overrides={"WEIGHT_IS_F16": False, "HAS_NORM": False},
+)
+
+_STORE = Signature(
+    file="store.wgsl",
+    entry="main",
+    meaning="store",
+    operands=(
+        ROWS,
+        SLOTS,
+        Operand("k", "input", ("f32",)),
+        Operand("v", "input", ("f32",)),
+        Operand("output", "output", ("f16", "f32"), "u32", half="STATE_IS_F16"),
+    ),
+    params={"columns": "u32", "head_dim": "u32", "capacity": "u32", "eps": "f32"},
+    defaults={"eps": 0.0},
+    workgroup_size=64,
+    groups=lambda rows, sequences, params: rows * (number(params, "columns") // number(params, "head_dim")),
+    iterations=lambda params, longest: 2 * tiles(number(params, "head_dim"), 64) + 6,
+    overrides={"STATE_IS_F16": True, "HAS_VALUE_NORM": False},
+    multiples={"head_dim": 2},
+    flags={"HAS_VALUE_NORM": lambda params: bool(params["value_norm"])},
+)
+
+_LAST_ROWS = Signature(
+    file="last_rows.wgsl",
+    entry="main",
+    meaning="last_rows",
+    operands=(SLOTS, INPUT, OUTPUT),
+    params={"columns": "u32"},
+    workgroup_size=64,
+    groups=lambda rows, sequences, params: tiles(sequences * number(params, "columns"), 64),
+    iterations=lambda params, longest: 0,
 )
 
 _POOL = Signature(
@@ -108,16 +164,11 @@ SIGNATURES: tuple[Signature, ...] = (
     _RMSNORM,
     _RMSNORM_SUBGROUP,
     _ROPE,
+    _STORE,
+    _LAST_ROWS,
     _POOL,
     _L2NORM,
-    _elementwise(
-        "residual.wgsl", "residual", Operand("a", "input", ("f32",)), Operand("b", "input", ("f32",))
-    ),
-    _elementwise(
-        "gelu.wgsl",
-        "gelu",
-        Operand("gate", "input", ("f32",)),
-        Operand("up", "input", ("f32",), present="HAS_GATE"),
-        HAS_GATE=True,
-    ),
+    _RESIDUAL,
+    _GELU,
+    _SOFTCAP,
 )

@@ -1,0 +1,131 @@
+"""An op for each row of the kernel table, at a size that fits no tile where the kernel allows that."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import numpy as np
+from gpu_ops import Case, Kept, packed_step
+
+from doppler_core.plan.meaning import Tables
+from doppler_core.plan.op import Constant
+from doppler_core.plan.signature import Signature
+
+Make = Callable[[Signature, Case], Case]
+
+
+def example(row: Signature) -> Case:
+    """An op for the kernel: `columns` of its inputs are a multiple of 32 where it asks for any multiple."""
+    step = _steps().get(row.meaning, packed_step([37, 1, 20], dimensions=50))
+    columns = 96 if row.multiples else 90
+    base = Case(row.meaning, f"{row.file}#{row.entry}", {"columns": columns}, step, columns=columns)
+    return MAKERS[row.meaning](row, base)
+
+
+def _steps() -> Mapping[str, Tables]:
+    return {
+        "attention": packed_step([150, 3, 90, 1, 1, 60]),
+        "cached_attention": packed_step([37, 1, 20], start=[0, 300, 100]),
+        "l2norm": packed_step([1] * 3, dimensions=50),
+    }
+
+
+def _x(base: Case, width: int) -> np.ndarray:
+    return np.random.default_rng(width).standard_normal((len(base.tables.rows), width), np.float32)
+
+
+def _plain(row: Signature, base: Case) -> Case:
+    return replace(base, inputs=[_x(base, base.columns)])
+
+
+def _pair(row: Signature, base: Case) -> Case:
+    return replace(base, inputs=[_x(base, base.columns)] * 2)
+
+
+def _gather(row: Signature, base: Case) -> Case:
+    read = next(operand.dtypes[0] for operand in row.operands if operand.kind == "weight")
+    table = np.ones((len(base.tables.rows), base.columns), np.float32)
+    params = {**base.params, "scale": 1.0}
+    return replace(base, params=params, weights=[table], weight_types=[(read, read)])
+
+
+def _rmsnorm(row: Signature, base: Case) -> Case:
+    weight = np.ones(base.columns, np.float32)
+    params = {"columns": base.columns, "eps": 1e-6, "offset": 1}
+    return replace(_plain(row, base), params=params, weights=[weight], weight_types=[("f32", "f32")])
+
+
+def _matmul(row: Signature, base: Case) -> Case:
+    read = next(operand.dtypes[0] for operand in row.operands if operand.kind == "weight")
+    inner = base.columns * 4
+    return replace(
+        base,
+        params={"columns": 70, "inner": inner},
+        inputs=[_x(base, inner)],
+        weights=[np.ones((70, inner), np.float32)],
+        weight_types=[(read, read)],
+        columns=70,
+    )
+
+
+def _rope(row: Signature, base: Case) -> Case:
+    numbers = {"positions": 64, "head_dim": 90, "theta": 1e4, "scaling_factor": 1.0}
+    return replace(
+        base,
+        params={"heads": 2, "head_dim": 90},
+        inputs=[_x(base, 180)],
+        weights=[np.ones(90, np.float32)],
+        weight_types=[("f32", "f32")],
+        constants=[Constant("turn", "rope", (64, 45, 2), numbers)],
+        columns=180,
+    )
+
+
+def _attention(row: Signature, base: Case) -> Case:
+    head = base.columns
+    params = {"heads": 2, "kv_heads": 1, "head_dim": head, "scale": 0.1, "window": 0}
+    return replace(
+        base,
+        params={**params, "causal": False, "softcap": 0.0},
+        inputs=[_x(base, 2 * head), _x(base, head), _x(base, head)],
+        columns=2 * head,
+    )
+
+
+def _store(row: Signature, base: Case) -> Case:
+    state = Kept(np.zeros((3 * 40, 4 * 90), np.float32), "f16", 40)
+    params = {"head_dim": 90, "capacity": 40, "value_norm": True, "eps": 1e-6}
+    return replace(base, params=params, inputs=[_x(base, 180)] * 2, states=[state], changes_state=True)
+
+
+def _cached_attention(row: Signature, base: Case) -> Case:
+    head, capacity = base.columns, 310
+    state = np.random.default_rng(0).standard_normal((3 * capacity, 2 * head), np.float32)
+    params = {"heads": 2, "kv_heads": 1, "head_dim": head, "scale": 0.1, "window": 0}
+    return replace(
+        base,
+        params={**params, "capacity": capacity, "softcap": 0.0},
+        inputs=[_x(base, 2 * head)],
+        states=[Kept(state, "f16", capacity)],
+        columns=2 * head,
+    )
+
+
+def _softcap(row: Signature, base: Case) -> Case:
+    return replace(_plain(row, base), params={"cap": 2.0})
+
+
+MAKERS: Mapping[str, Make] = {
+    "gather": _gather,
+    "rmsnorm": _rmsnorm,
+    "matmul": _matmul,
+    "rope": _rope,
+    "attention": _attention,
+    "store": _store,
+    "cached_attention": _cached_attention,
+    "last_rows": _plain,
+    "softcap": _softcap,
+    "residual": _pair,
+    "gelu": _pair,
+    "pool": _plain,
+    "l2norm": _plain,
+}
