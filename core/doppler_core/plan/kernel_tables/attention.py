@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from doppler_core.plan.kernel_tables.parts import FOURS, OUTPUT, ROWS, SLOTS, number, tiles
-from doppler_core.plan.signature import Operand, Signature
+from doppler_core.plan.signature import Operand, Params, Signature
 
 
 def _attention(file: str, element: str) -> Signature:
@@ -28,6 +28,7 @@ def _attention(file: str, element: str) -> Signature:
         groups=lambda rows, sequences, params: tiles(rows, 16) * number(params, "heads"),
         iterations=lambda params, longest: 73 * tiles(2 * longest + 16, 8) + 64,
         overrides={"HAS_SOFTCAP": False},
+        most={"head_dim": 256},
         flags={"HAS_SOFTCAP": lambda params: bool(params["softcap"])},
     )
 
@@ -47,7 +48,74 @@ _ATTENTION_BROADCAST = replace(
     multiples={"head_dim": 32},
 )
 
+
+def _cached(file: str, workgroup_size: int, head_dim: int) -> Signature:
+    """A row of one head for each workgroup, which turns over chunks of as many positions as it has threads: `fours`
+    to make their scores, at most 8 to find the highest, the chunk once more for the output."""
+    return Signature(
+        file=file,
+        entry="main",
+        meaning="cached_attention",
+        operands=(
+            ROWS,
+            SLOTS,
+            Operand("q", "input", ("f32",), FOURS),
+            Operand("state", "input", ("f16", "f32"), "vec2<u32>", half="STATE_IS_F16"),
+            replace(OUTPUT, element=FOURS),
+        ),
+        params={
+            "heads": "u32",
+            "kv_heads": "u32",
+            "head_dim": "u32",
+            "scale": "f32",
+            "capacity": "u32",
+            "window": "u32",
+            "softcap": "f32",
+            "rows_are_slots": "u32",
+        },
+        workgroup_size=workgroup_size,
+        groups=lambda rows, sequences, params: rows * number(params, "heads"),
+        iterations=lambda params, longest: (
+            tiles(_positions(params), workgroup_size)
+            * (10 + number(params, "head_dim") // 4 + tiles(workgroup_size, _parts(params, workgroup_size)))
+            + workgroup_size
+        ),
+        overrides={"STATE_IS_F16": True, "HAS_SOFTCAP": False},
+        multiples={"head_dim": 4},
+        most={"head_dim": head_dim},
+        flags={"HAS_SOFTCAP": lambda params: bool(params["softcap"])},
+    )
+
+
+def _positions(params: Params) -> int:
+    """The most positions that a row sees."""
+    return min(number(params, "window") or number(params, "capacity"), number(params, "capacity"))
+
+
+def _parts(params: Params, workgroup_size: int) -> int:
+    return workgroup_size // (number(params, "head_dim") // 4)
+
+
+def _cached_tile(file: str, rows: int, lanes: int, keys: int) -> Signature:
+    """Tiles of `rows` rows of one slot, `lanes` threads a row, see what the tile's first and last row see, `keys`
+    positions at a time. `longest` is above the number of slots, which a workgroup goes through to find its own."""
+    one_row = _cached(file, rows * lanes, 32 * lanes)
+    return replace(
+        one_row,
+        groups=lambda count, sequences, params: (tiles(count, rows) + sequences) * number(params, "heads"),
+        iterations=lambda params, longest: (
+            tiles(_positions(params) + rows, keys) * (1 + 3 * keys + lanes + 2 * tiles(keys * 8, rows))
+            + longest
+        ),
+    )
+
+
 SIGNATURES: tuple[Signature, ...] = (
     _attention("attention_small.wgsl", "f32"),
     _ATTENTION_BROADCAST,
+    _cached("attention_decode_online_f16kv.wgsl", 256, 512),
+    _cached("attention_streaming_f16kv.wgsl", 128, 512),
+    _cached_tile("attention_small_f16kv.wgsl", 8, 8, 8),
+    _cached_tile("attention_head256_f16kv.wgsl", 16, 8, 8),
+    _cached_tile("attention_head512_f16kv.wgsl", 8, 16, 4),
 )
