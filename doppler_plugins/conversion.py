@@ -1,6 +1,6 @@
-"""From a publisher's folder to an artifact: which manifest it gets, where the artifact is kept, when it is made.
+"""From a publisher's folder or a GGUF file to an artifact: which manifest it gets, where it is kept, when it is made.
 
-Takes a checkpoint folder and settings, gives the artifact's folder and the resolved manifest. A folder is converted
+Takes a checkpoint's path and settings, gives the artifact's folder and the resolved manifest. A folder is converted
 once: the cache's name for it depends on the weights and on how they are stored, not on where the folder lies.
 """
 
@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from doppler_core.manifest.resolve import Resolution
     from doppler_core.weights.checkpoint import Checkpoint
     from doppler_core.weights.convert import Conversion, Existing
+    from doppler_core.weights.model_files import ModelFiles
 
 _SAMPLE_BYTES = 4096
+_ROLES = ("weights", "embeddings", "lmHead")
 
 
 @dataclass(frozen=True)
@@ -37,14 +39,16 @@ class Resolvable:
     origin: str
 
 
-def resolve_checkpoint(folder: Path, settings: EngineSettings) -> Resolvable:
-    """Read a checkpoint's headers and resolve the manifest that the settings choose for it."""
+def resolve_checkpoint(path: Path, settings: EngineSettings) -> Resolvable:
+    """Read a checkpoint's headers and resolve the manifest that the settings choose for it.
+
+    path: a publisher's folder, or a GGUF file, whose tokenizer files are made in the cache.
+    """
     from doppler_core.manifest.load import load_manifest
     from doppler_core.manifest.resolve import resolve
-    from doppler_core.weights.checkpoint import read_checkpoint
     from doppler_core.weights.files import read_json_object
 
-    checkpoint = read_checkpoint(folder)
+    checkpoint = _read(path, settings)
     data, origin = _choose(checkpoint, settings)
     tokenizer = checkpoint.tokenizer_files.get("tokenizer_config.json")
     sentence = None if checkpoint.sentence is None else asdict(checkpoint.sentence)
@@ -52,8 +56,31 @@ def resolve_checkpoint(folder: Path, settings: EngineSettings) -> Resolvable:
     try:
         resolved = resolve(load_manifest(data, origin), checkpoint.config, sentence, said)
     except ManifestError as error:
-        raise type(error)(f"{folder}: {error}") from error
+        raise type(error)(f"{path}: {error}") from error
     return Resolvable(checkpoint, resolved.manifest, resolved.resolutions, origin)
+
+
+def files_in_place(found: Resolvable) -> "ModelFiles":
+    """What an engine runs a GGUF file from, where it lies; its identity costs no reading of the weights."""
+    from doppler_core.manifest.load import manifest_json
+    from doppler_core.weights.model_files import ModelFiles
+
+    checkpoint = found.checkpoint
+    identity = _fingerprint(checkpoint).hex()
+    manifest = manifest_json(found.manifest)
+    return ModelFiles(checkpoint.path, manifest, checkpoint.tensors, checkpoint.tokenizer_files, identity)
+
+
+def _read(path: Path, settings: EngineSettings) -> "Checkpoint":
+    from doppler_core.text.gguf_tokenizer import tokenizer_files
+    from doppler_core.weights.checkpoint import read_checkpoint
+    from doppler_core.weights.gguf_checkpoint import read_gguf
+
+    if path.is_dir():
+        return read_checkpoint(path)
+    read = read_gguf(path)
+    files = tokenizer_files(read.file.metadata, cache_dir(settings))
+    return dataclasses.replace(read.checkpoint, tokenizer_files=files)
 
 
 def cached_artifact(found: Resolvable, settings: EngineSettings, progress: Progress | None = None) -> Path:
@@ -113,17 +140,33 @@ def _architectures(checkpoint: "Checkpoint") -> list[str]:
 
 
 def _completed(data: dict[str, Any], checkpoint: "Checkpoint", settings: EngineSettings) -> dict[str, Any]:
-    """A template with what only the user or the folder can say: the precision and the model's name."""
+    """A template with what only the user or the checkpoint can say: the precision, the model's name, whether it chats."""
     quantization = dict(data["quantization"])
     if settings.precision == "f32":
-        quantization |= dict.fromkeys(("weights", "embeddings", "lmHead"), "f32")
+        quantization |= dict.fromkeys(_ROLES, "f32")
         data = _with_kernel(data, "matmul_f16w_f32a.wgsl", "matmul_f32.wgsl")
     elif settings.precision is not None:
         quantization["weights"] = settings.precision
+    elif checkpoint.path.is_file():
+        quantization |= dict.fromkeys(_ROLES, None)  # a GGUF file's own types stand for them
     output = dict(data["output"])
     if output.get("modelBaseId") is None:
-        output["modelBaseId"] = f"{_slug(checkpoint)}-{quantization['weights']}"
-    return {**data, "quantization": quantization, "output": output}
+        output["modelBaseId"] = "-".join(filter(None, (_slug(checkpoint), quantization["weights"])))
+    inference = dict(data["inference"])
+    if _has_chat_template(checkpoint) and inference["chatTemplate"]["type"] is not None:
+        inference["chatTemplate"] = {**inference["chatTemplate"], "enabled": True}
+    return {**data, "quantization": quantization, "output": output, "inference": inference}
+
+
+def _has_chat_template(checkpoint: "Checkpoint") -> bool:
+    from doppler_core.weights.files import read_json_object
+
+    files = checkpoint.tokenizer_files
+    if any(name.startswith("chat_template") for name in files):
+        return True
+    return "tokenizer_config.json" in files and bool(
+        read_json_object(files["tokenizer_config.json"]).get("chat_template")
+    )
 
 
 def _with_kernel(data: dict[str, Any], file: str, replacement: str) -> dict[str, Any]:
@@ -140,7 +183,8 @@ def _with_kernel(data: dict[str, Any], file: str, replacement: str) -> dict[str,
 
 
 def _slug(checkpoint: "Checkpoint") -> str:
-    name = checkpoint.source_id or checkpoint.path.absolute().name
+    path = checkpoint.path.absolute()
+    name = checkpoint.source_id or (path.stem if path.is_file() else path.name)
     return re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-.") or "model"
 
 
@@ -156,7 +200,8 @@ def _cache_name(found: Resolvable) -> str:
     }
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
     digest.update(_fingerprint(found.checkpoint))
-    return f"{_slug(found.checkpoint)}-{data['quantization']['weights']}-{digest.hexdigest()[:12]}"
+    kept = data["quantization"]["weights"] or "as-is"
+    return f"{_slug(found.checkpoint)}-{kept}-{digest.hexdigest()[:12]}"
 
 
 def _fingerprint(checkpoint: "Checkpoint") -> bytes:

@@ -1,9 +1,10 @@
-"""From what a user calls a model to a folder: a bundled or cached name, a path, `hf:`, or a plugin's own scheme.
+"""From what a user calls a model to a folder or GGUF file: a bundled or cached name, a path, `hf:`, a plugin's scheme.
 
-It tells artifacts and checkpoints apart by the file they must have; it reads nothing else of them.
+It tells artifacts, checkpoints and GGUF files apart by the file there must be; it reads nothing else of them.
 """
 
 import logging
+import re
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from doppler_plugins.registry import plugins
 
 logger = logging.getLogger(__name__)
 
+_EXPECTED = "the folder of an artifact or of a Hugging Face checkpoint, or a GGUF file"
+_LATER_PART = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.gguf$", re.IGNORECASE)
+
 
 def is_artifact(folder: Path) -> bool:
     """True for a converted folder."""
@@ -24,6 +28,16 @@ def is_artifact(folder: Path) -> bool:
 def is_checkpoint(folder: Path) -> bool:
     """True for a publisher's folder."""
     return (folder / "config.json").is_file()
+
+
+def gguf_file(path: Path) -> Path | None:
+    """The GGUF file that a path is, or the one that a folder holds; of a model in parts, the first part."""
+    from doppler_core.weights.gguf import is_gguf
+
+    if path.is_file():
+        return path if is_gguf(path) else None
+    found = _gguf_files(path)
+    return found[0] if len(found) == 1 else None
 
 
 def bundled_models() -> dict[str, Path]:
@@ -37,7 +51,7 @@ def cached_models(settings: EngineSettings) -> dict[str, Path]:
 
 
 def locate(model: str, settings: EngineSettings) -> Path:
-    """The folder of an artifact or a checkpoint; raise ModelNotFoundError with the nearest known names."""
+    """The folder of an artifact or a checkpoint, or a GGUF file; ModelNotFoundError with the nearest known names."""
     if model.startswith(hub.PREFIX):
         return hub.download(model, settings.revision, settings.offline)
     if found := bundled_models().get(canonical(model)):
@@ -71,28 +85,40 @@ def _existing(model: str) -> Path | None:
 def _checked(path: Path) -> Path:
     if problem := _problem(path):
         raise ModelNotFoundError(problem)
-    return path
+    return _opened_as(path)
+
+
+def _opened_as(path: Path) -> Path:
+    """The path itself, or the GGUF file of a folder that is nothing else."""
+    return path if is_artifact(path) or is_checkpoint(path) else gguf_file(path) or path
+
+
+def _gguf_files(folder: Path) -> list[Path]:
+    """The GGUF models of a folder: of each model in parts, the first part."""
+    files = sorted(path for path in folder.glob("*") if path.suffix.lower() == ".gguf" and path.is_file())
+    return [path for path in files if not _LATER_PART.search(path.name)]
 
 
 def _problem(path: Path) -> str:
-    """Why a path is not a model's folder, or an empty string."""
-    if path.is_dir():
-        if is_artifact(path) or is_checkpoint(path):
-            return ""
-        return (
-            f"{path}: expected an artifact (artifact.json) or a Hugging Face checkpoint (config.json, "
-            "*.safetensors), and the folder has neither file"
-        )
+    """Why a path is not a model, or an empty string."""
     if not path.exists():
+        return f"{path}: expected {_EXPECTED}; it does not exist"
+    if path.is_dir():
+        found = _gguf_files(path)
+        if is_artifact(path) or is_checkpoint(path) or len(found) == 1:
+            return ""
+        if found:
+            names = ", ".join(file.name for file in found)
+            return f"{path} holds {len(found)} GGUF models: give the path of one of them ({names})"
         return (
-            f"{path}: expected the folder of an artifact or of a Hugging Face checkpoint; it does not exist"
+            f"{path}: expected an artifact (artifact.json), a Hugging Face checkpoint (config.json, *.safetensors) "
+            "or a GGUF file (*.gguf), and the folder has none of them"
         )
+    if gguf_file(path):
+        return ""
     if path.suffix in (".safetensors", ".json"):
         return f"{path} is one file of a model: give its folder, {path.parent}"
-    return (
-        f"{path}: expected the folder of an artifact or of a Hugging Face checkpoint, found a file; GGUF files are "
-        "not read by this version"
-    )
+    return f"{path}: expected {_EXPECTED}, found another file"
 
 
 def _ask_plugins(model: str, settings: EngineSettings) -> Path | None:
@@ -112,7 +138,7 @@ def _ask_plugins(model: str, settings: EngineSettings) -> Path | None:
                 "look there, or set DOPPLER_PLUGINS_BLOCK to do without it)"
             )
         if path is not None:
-            return path
+            return _opened_as(path)
     return None
 
 

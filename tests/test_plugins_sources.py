@@ -78,8 +78,8 @@ def test_the_begin_of_a_cached_name_is_enough_where_one_alone_begins_so(settings
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (lambda path: path.mkdir(), "has neither file"),
-        (lambda path: path.write_bytes(b"GGUF"), "GGUF files are not read by this version"),
+        (lambda path: path.mkdir(), "the folder has none of them"),
+        (lambda path: path.write_bytes(b"GGML"), "or a GGUF file, found another file"),
     ],
 )
 def test_what_is_no_model_is_told_what_was_expected(
@@ -163,7 +163,7 @@ def test_a_path_that_a_plugin_gives_and_is_no_model_is_told_with_the_plugins_nam
     by = r".*the plugin resolver gave this path for 'shelf:"
     with pytest.raises(ModelNotFoundError, match=f"{away}: .* does not exist{by}away"):
         locate("shelf:away", settings)
-    with pytest.raises(ModelNotFoundError, match=f"{empty}: .* has neither file{by}empty"):
+    with pytest.raises(ModelNotFoundError, match=f"{empty}: .* has none of them{by}empty"):
         locate("shelf:empty", settings)
 
 
@@ -253,3 +253,27 @@ def test_offline_opens_no_socket(monkeypatch: pytest.MonkeyPatch, settings: Engi
     monkeypatch.setattr(socket, "socket", refuse)
     with pytest.raises(ModelNotFoundError, match="offline is set"):
         locate("hf:no-such-organisation/no-such-model", settings)
+
+
+def test_a_gguf_file_is_a_model_by_its_path_and_by_a_folder_that_holds_one(
+    tmp_path: Path, settings: EngineSettings
+) -> None:
+    file = tmp_path / "model.GGUF"
+    file.write_bytes(b"GGUF")
+    assert locate(str(file), settings) == file
+    assert locate(str(tmp_path), settings) == file
+    (tmp_path / "blob").write_bytes(b"GGUF")  # without the name: its first bytes tell
+    assert locate(str(tmp_path / "blob"), settings) == tmp_path / "blob"
+    (tmp_path / "other.gguf").write_bytes(b"GGUF")
+    with pytest.raises(ModelNotFoundError, match=r"holds 2 GGUF models: .* \(model\.GGUF, other\.gguf\)"):
+        locate(str(tmp_path), settings)
+    (tmp_path / "config.json").write_text("{}")  # a publisher's folder is what it is, whatever lies beside
+    assert locate(str(tmp_path), settings) == tmp_path
+
+
+def test_a_folder_with_the_parts_of_one_gguf_model_is_its_first_part(
+    tmp_path: Path, settings: EngineSettings
+) -> None:
+    for number in (1, 2, 3):
+        (tmp_path / f"m-{number:05}-of-00003.gguf").write_bytes(b"GGUF")
+    assert locate(str(tmp_path), settings) == tmp_path / "m-00001-of-00003.gguf"

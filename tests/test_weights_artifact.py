@@ -215,7 +215,7 @@ def halved(entry: dict[str, Any]) -> dict[str, Any]:
         (lambda r: r["shards"][0].update(bytes=-1), "`bytes`: expected a size"),
         (lambda r: r["shards"][0].update(sha256="0" * 63), "`sha256`: expected 64"),
         (lambda r: r["shards"][0].update(sha256="G" * 64), "`sha256`: expected 64"),
-        (lambda r: of(r).update(dtype="q6_k"), "q_proj.weight': dtype 'q6_k'; expected one of"),
+        (lambda r: of(r).update(dtype="q3_k"), "q_proj.weight': dtype 'q3_k'; expected one of"),
         (lambda r: of(r).update(shape=[96, 0]), "`shape`: expected positive sizes"),
         (lambda r: of(r).update(shape=[96, 1 << 60]), "`shape`: expected positive sizes"),
         (lambda r: of(r).update(shape=[96, 97]), "takes .* bytes, but `bytes` is"),

@@ -1,6 +1,6 @@
 """An engine out of its parts: plan, kernel profile, memory, executor, driver. It knows no names and no caches.
 
-Takes an artifact's folder, its manifest and what finds a model type; gives an Engine that owns what it opened. What
+Takes a model's files, its manifest and what finds a model type; gives an Engine that owns what it opened. What
 can be refused is refused before weights are loaded: digests, limits, memory.
 """
 
@@ -9,7 +9,6 @@ import json
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from doppler_core.device.adapters import GpuAdapter, choose_adapter
@@ -37,7 +36,8 @@ from doppler_core.plan.profile import AdapterFacts, apply_profile, choose_profil
 from doppler_core.plan.room import Room
 from doppler_core.settings import EngineSettings, Progress
 from doppler_core.text.tokenizer import Tokenizer
-from doppler_core.weights.artifact import Artifact, open_artifact
+from doppler_core.weights.artifact_format import MANIFEST_FILE
+from doppler_core.weights.model_files import ModelFiles
 
 logger = logging.getLogger("doppler_plugins")
 
@@ -51,48 +51,43 @@ _SLOTS = 4
 class Lowered:
     """A model as its device would run it. `adapter` None = NumPy."""
 
-    artifact: Artifact
+    files: ModelFiles
     manifest: Manifest
     model_type: ModelType
     plan: Plan
     adapter: GpuAdapter | None
 
 
-def lower_artifact(
-    folder: Path,
-    manifest: Manifest | None,
-    model_type_of: ModelTypeOf,
-    settings: EngineSettings,
-    progress: Progress | None = None,
+def lower_model(
+    files: ModelFiles, manifest: Manifest | None, model_type_of: ModelTypeOf, settings: EngineSettings
 ) -> Lowered:
-    """Open an artifact, lower its manifest (or the one given), verify digests, put the kernel profile's kernels in."""
-    artifact = open_artifact(folder, progress)
+    """Lower a model's own manifest, or the one given, verify digests, put the kernel profile's kernels in."""
     if manifest is None:
-        manifest = load_manifest(artifact.manifest, str(folder / "manifest.json"))
+        manifest = load_manifest(files.manifest, str(files.path / MANIFEST_FILE))
     manifest = _with_context_length(manifest, settings.context_length)
     model_type = model_type_of(manifest)
     try:
         room = Room(model_type.capabilities(manifest).context_length, _SLOTS, _STEP_ROWS)
-        plan = check(model_type.lower(manifest, artifact.tensors, room))
+        plan = check(model_type.lower(manifest, files.tensors, room))
         notes = verify_digests(manifest, _kernels_run(manifest, plan))
     except (ManifestError, PlanError) as error:
-        raise type(error)(f"{folder}: {error}") from error
+        raise type(error)(f"{files.path}: {error}") from error
     for note in notes:
         logger.info("%s: %s", plan.model, note)
     adapter = _choose_adapter(settings.device, plan.model)
     if adapter is not None or settings.kernel_profile is not None:
         plan = check(apply_profile(plan, choose_profile(settings.kernel_profile, _facts(adapter))))
-    return Lowered(artifact, manifest, model_type, plan, adapter)
+    return Lowered(files, manifest, model_type, plan, adapter)
 
 
 def assemble(lowered: Lowered, settings: EngineSettings, progress: Progress | None = None) -> Engine:
     """Open an engine; LimitError before anything is loaded. What was opened is closed again if a later part fails."""
-    artifact, manifest, plan = lowered.artifact, lowered.manifest, lowered.plan
-    if "tokenizer.json" not in artifact.tokenizer_files:
+    files, manifest, plan = lowered.files, lowered.manifest, lowered.plan
+    if "tokenizer.json" not in files.tokenizer_files:
         raise FileFormatError(
-            f"{artifact.path}: the artifact has no tokenizer.json: convert the checkpoint again"
+            f"{files.path}: the artifact has no tokenizer.json: convert the checkpoint again"
         )
-    tokenizer = Tokenizer(artifact.tokenizer_files["tokenizer.json"], _vocabulary(plan))
+    tokenizer = Tokenizer(files.tokenizer_files["tokenizer.json"], _vocabulary(plan))
     memory.give_back()  # building Gemma's tokenizer leaves three times of what it keeps
     executor, reserved = _execute(lowered, settings, progress)
 
@@ -105,7 +100,7 @@ def assemble(lowered: Lowered, settings: EngineSettings, progress: Progress | No
 
     try:
         return Engine(
-            model_id=plan.model or artifact.path.name,
+            model_id=plan.model or files.path.name,
             identity=_identity(lowered),
             capabilities=lowered.model_type.capabilities(manifest),
             plan=plan,
@@ -125,7 +120,7 @@ def _execute(
     """The executor, and the key of its share of the memory budget."""
     plan, tensors, adapter, limit = (
         lowered.plan,
-        lowered.artifact.tensors,
+        lowered.files.tensors,
         lowered.adapter,
         settings.memory_limit,
     )
@@ -221,7 +216,7 @@ def _vocabulary(plan: Plan) -> int:
 def _identity(lowered: Lowered) -> str:
     """Changes with whatever changes a vector: weights, manifest, kernels, executor; not with batch or thread."""
     facts: dict[str, Any] = {
-        "artifact": lowered.artifact.identity,
+        "artifact": lowered.files.identity,
         "manifest": manifest_json(lowered.manifest),
         "executor": "numpy" if lowered.adapter is None else "wgpu",
     }

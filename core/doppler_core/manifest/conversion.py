@@ -22,7 +22,7 @@ class Output(Section):
 
 
 class Quantization(Section):
-    """`quantization`: the storage type of each role of tensor.
+    """`quantization`: the storage type of each role of tensor; null = as the checkpoint's file stores it.
 
     weights: matmuls and experts; norms, routers, biases and tensors under 1,024 values stay f16 or f32.
     embeddings, lm_head: the token tables; the head, and an embedding model's dense layers.
@@ -30,9 +30,9 @@ class Quantization(Section):
     compute_precision: the activation type the weights were chosen for; session.compute must say the same.
     """
 
-    weights: WeightType
-    embeddings: WeightType
-    lm_head: WeightType
+    weights: WeightType | None
+    embeddings: WeightType | None
+    lm_head: WeightType | None
     vision: WeightType | None = None
     projector: WeightType | None = None
     audio: WeightType | None = None

@@ -5,10 +5,8 @@ It knows no manifest field: what manifest.json says is for others to read.
 """
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from doppler_core.errors import FileFormatError, ModelNotFoundError
 from doppler_core.settings import Progress
@@ -16,25 +14,17 @@ from doppler_core.weights.artifact_format import ARTIFACT_FILE, MANIFEST_FILE, A
 from doppler_core.weights.checkpoint import TOKENIZER_FILES
 from doppler_core.weights.files import map_file, read_json_object, reading
 from doppler_core.weights.integrity import check_hashes, check_hashes_if_changed, check_sizes
+from doppler_core.weights.model_files import ModelFiles
 from doppler_core.weights.staging import is_staging
 from doppler_core.weights.table import TensorTable
 from doppler_core.weights.tensor import Tensor
 
 
 @dataclass(frozen=True)
-class Artifact:
-    """An open artifact.
+class Artifact(ModelFiles):
+    """An open artifact; its identity is a hash over the table with its hashes, and the manifest."""
 
-    tokenizer_files: by name, as in a checkpoint.
-    identity: a hash over all that can change a result: the table with its hashes, and the manifest.
-    """
-
-    path: Path
-    manifest: Mapping[str, Any]
-    tensors: TensorTable
-    tokenizer_files: Mapping[str, Path]
     info: ArtifactInfo
-    identity: str
 
 
 @reading()
@@ -63,7 +53,7 @@ def open_artifact(folder: Path | str, progress: Progress | None = None) -> Artif
     for name in (ARTIFACT_FILE, MANIFEST_FILE):
         digest.update(hashlib.sha256((folder / name).read_bytes()).digest())
     table = TensorTable(tensors, {}, folder / ARTIFACT_FILE)
-    return Artifact(folder, manifest, table, files, info, digest.hexdigest())
+    return Artifact(folder, manifest, table, files, digest.hexdigest(), info)
 
 
 @reading()

@@ -38,7 +38,7 @@ from doppler_core.weights.policy import selected, storage_types
 from doppler_core.weights.shards import SHARD_BYTES, ShardWriter
 from doppler_core.weights.staging import staged, writing
 from doppler_core.weights.storage import store, to_f32
-from doppler_core.weights.tensor import Bytes, StorageType, Tensor, tensor_bytes
+from doppler_core.weights.tensor import BLOCKS, Bytes, StorageType, Tensor, tensor_bytes
 
 Existing = Literal["error", "keep", "replace"]
 
@@ -164,10 +164,14 @@ def _encoded(tensor: Tensor, dtype: StorageType, pool: ThreadPoolExecutor) -> It
     def encode(start: int) -> Bytes:
         stop = min(start + step, tensor.rows)
         try:
+            if is_packed and tensor.dtype == dtype:
+                return tensor.row_data(start, stop)
             return store(to_f32(tensor, start, stop), dtype, tensor.name, start)
         except QuantizationError as error:
             raise QuantizationError(f"{tensor.path}: {error}") from error
 
+    # Blocks that are packed already are the publisher's: packing their values again would change them.
+    is_packed = BLOCKS[dtype].values > 1
     step = max(1, _TASK_VALUES // tensor.columns)
     ahead: deque[Future[Bytes]] = deque()
     try:
