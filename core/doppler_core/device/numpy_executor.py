@@ -1,25 +1,29 @@
 """The NumPy executor: a plan's ops on the CPU, each weight expanded once or a block at a time.
 
-Two owners of threads: BLAS inside a matmul, a pool of the same size for attention. Row ops that follow each other
-run as one group over ranges of rows, so that a range stays in a core's cache from the first op to the last.
+Two owners of threads, in turn: a pool whose threads run a lane of the step each (numpy_lanes), or, where there is
+one lane, BLAS inside a matmul and the pool for attention. Row ops that follow each other run as one group over ranges
+of rows, so that a range stays in a core's cache from the first op to the last.
 """
 
 import functools
 import sys
 import threading
-from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import groupby
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from doppler_core.device.numpy_ops import ROW_OPS, WHOLE_OPS, Call, Part, attention, attention_parts
+from doppler_core.device.numpy_buffers import aligned, make_buffers
+from doppler_core.device.numpy_lanes import Lane, join, lanes
+from doppler_core.device.numpy_ops import ROW_OPS, WHOLE_OPS, Call, attention, attention_parts
 from doppler_core.device.numpy_weights import Expanded, NumpyWeight, Packed
-from doppler_core.device.threads import blas_controller, blas_threads
+from doppler_core.device.threads import blas_threads, one_blas_thread
 from doppler_core.errors import EngineClosedError
-from doppler_core.plan.arena import lay_out
+from doppler_core.plan.arena import Arena, lay_out
 from doppler_core.plan.constants import make
 from doppler_core.plan.op import Op, Plan
 from doppler_core.plan.operands import Array, Tables
@@ -27,7 +31,9 @@ from doppler_core.settings import Progress
 from doppler_core.weights.storage import to_f32
 from doppler_core.weights.tensor import Tensor
 
-SHARES = 4  # shares of an attention for each thread: enough to even out what they cost
+ItemT = TypeVar("ItemT")
+ResultT = TypeVar("ResultT")
+
 ROW_BLOCK = 128  # rows of a range: what a few ops read and write of them fits a core's second cache
 
 
@@ -67,9 +73,8 @@ class NumpyExecutor:
         }
         constants = {constant.name: constant for op in plan.ops() for constant in op.constants}
         self._constants = {name: make(constant) for name, constant in constants.items()}
-        self._buffers = {phase: self._arena(phase) for phase in plan.phases}
+        self._buffers = {phase: make_buffers(self._arena(phase), max_rows) for phase in plan.phases}
         self._pool = ThreadPoolExecutor(blas_threads(), "doppler-plugins numpy")
-        self._blas = blas_controller()
         self._closed = False
 
     @property
@@ -77,9 +82,7 @@ class NumpyExecutor:
         """Bytes held: expanded weights, constants, buffers. Memory maps are not counted."""
         weights = sum(one.values.nbytes for one in self._weights.values() if isinstance(one, Expanded))
         constants = sum(table.nbytes for table in self._constants.values())
-        return (
-            weights + constants + sum(buffer.nbytes for made, _ in self._buffers.values() for buffer in made)
-        )
+        return weights + constants + sum(buffers.nbytes for buffers in self._buffers.values())
 
     def run(self, phase: str, rows: npt.NDArray[np.uint32], slots: npt.NDArray[np.uint32]) -> Array:
         """Run a phase; a copy of its output value."""
@@ -98,23 +101,37 @@ class NumpyExecutor:
         self._pool.shutdown(wait=True)
         self._weights, self._vectors, self._constants, self._buffers = {}, {}, {}, {}
 
-    def _arena(self, phase: str) -> tuple[list[Array], Mapping[str, int]]:
-        ops = self._plan.phases[phase]
+    def _arena(self, phase: str) -> Arena:
         together = [number for number, group in enumerate(self._groups[phase]) for _ in group.ops]
-        arena = lay_out(ops, self._plan.kept(phase), self.max_rows, self.max_slots, together)
-        return [np.empty(size // 4, np.float32) for size in arena.sizes], arena.place
+        ops = self._plan.phases[phase]
+        return lay_out(ops, self._plan.kept(phase), self.max_rows, self.max_slots, together)
 
     def _run(self, phase: str, tables: Tables, names: Collection[str]) -> dict[str, Array]:
         if self._closed:
             raise EngineClosedError("this executor is closed: open the model again")
+        split = lanes(tables, blas_threads())
+        run = functools.partial(self._run_lane, phase, names)
+        if len(split) == 1:
+            return run(split[0])
+        found = self._side_by_side(run, split)
+        by_rows = {op.output.name for op in self._plan.phases[phase] if op.output.shape[0] == "T"}
+        return {
+            name: join(
+                [values[name] for values in found],
+                [lane.rows if name in by_rows else lane.slots for lane in split],
+            )
+            for name in found[0]
+        }
+
+    def _run_lane(self, phase: str, names: Collection[str], lane: Lane) -> dict[str, Array]:
         values: dict[str, Array] = {}
         found: dict[str, Array] = {}
         for group in self._groups[phase]:
-            calls = [self._call(phase, op, values, tables) for op in group.ops]
+            calls = [self._call(phase, op, values, lane) for op in group.ops]
             if group.by_rows:
-                self._by_rows(group.ops, calls)
+                _by_rows(group.ops, calls)
             elif group.ops[0].meaning == "attention":
-                self._by_parts(calls[0])
+                self._attend(calls[0], lane)
             else:
                 WHOLE_OPS[group.ops[0].meaning](calls[0])
             found |= {
@@ -122,11 +139,8 @@ class NumpyExecutor:
             }
         return found
 
-    def _call(self, phase: str, op: Op, values: dict[str, Array], tables: Tables) -> Call:
-        buffers, place = self._buffers[phase]
-        count = len(tables.rows) if op.output.shape[0] == "T" else len(tables.slots)
-        size = count * op.output.columns
-        output = buffers[place[op.output.name]][:size].reshape(count, op.output.columns)
+    def _call(self, phase: str, op: Op, values: dict[str, Array], lane: Lane) -> Call:
+        output = self._buffers[phase].array(op.output, lane)
         values[op.output.name] = output
         is_norm = op.meaning == "rmsnorm"
         return Call(
@@ -138,42 +152,39 @@ class NumpyExecutor:
             if is_norm
             else [],
             constants=[self._constants[constant.name] for constant in op.constants],
-            tables=tables,
+            tables=lane.tables,
         )
 
-    def _by_rows(self, ops: Sequence[Op], calls: Sequence[Call]) -> None:
-        # In this thread alone: ops on a range take microseconds, and a pool spent more on handing the interpreter's
-        # lock round than the second core gained (3.2 s against 2.4 s of 11 s, 64 documents on two cores).
-        count = len(calls[0].output)
-        twins = [ROW_OPS[op.meaning] for op in ops]
-        for start in range(0, count, ROW_BLOCK):
-            for twin, call in zip(twins, calls, strict=True):
-                twin(call, start, min(start + ROW_BLOCK, count))
-
-    def _by_parts(self, call: Call) -> None:
+    def _attend(self, call: Call, lane: Lane) -> None:
         parts = attention_parts(call)
-        if len(parts) == 1:
-            attention(call, parts[0])
-            return
-        # Dealt out in turn, largest first, so that each share is as large as the next. Two owners of threads at once
-        # would wait for each other: inside a part BLAS has one.
-        count = min(len(parts), SHARES * blas_threads())
-        shares = [parts[share::count] for share in range(count)]
-        attend = functools.partial(_attend, call)
-        with self._blas.limit(limits=1):
+        if lane.alone and len(parts) > 1:
+            self._side_by_side(functools.partial(attention, call), parts)
+        else:
+            for part in parts:
+                attention(call, part)
+
+    def _side_by_side(self, run: Callable[[ItemT], ResultT], items: Sequence[ItemT]) -> list[ResultT]:
+        """`run` of each item, in the pool's threads."""
+        under_way: list[Future[ResultT]] = []
+        with one_blas_thread():
             try:
-                list(self._pool.map(attend, shares))
+                under_way.extend(self._pool.submit(run, item) for item in items)
             except RuntimeError:
                 # At the end of the interpreter no pool lets work start; what has run already may run again.
                 if not sys.is_finalizing() and threading.main_thread().is_alive():
                     raise
-                for share in shares:
-                    attend(share)
+                wait(under_way)
+                return [run(item) for item in items]
+            wait(under_way)  # all, even where one has failed: the next step uses the same buffers
+            return [future.result() for future in under_way]
 
 
-def _attend(call: Call, parts: Sequence[Part]) -> None:
-    for part in parts:
-        attention(call, part)
+def _by_rows(ops: Sequence[Op], calls: Sequence[Call]) -> None:
+    count = len(calls[0].output)
+    twins = [ROW_OPS[op.meaning] for op in ops]
+    for start in range(0, count, ROW_BLOCK):
+        for twin, call in zip(twins, calls, strict=True):
+            twin(call, start, min(start + ROW_BLOCK, count))
 
 
 def _group(ops: Sequence[Op]) -> list[_Group]:
@@ -208,5 +219,5 @@ def _load(
 
 
 def _vector(tensor: Tensor, offset: float) -> Array:
-    values: Array = to_f32(tensor).reshape(-1) + np.float32(offset)
-    return values
+    values = to_f32(tensor).reshape(-1)
+    return np.add(values, np.float32(offset), out=aligned(values.size))
