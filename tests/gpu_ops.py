@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from pack_blocks import PACKERS, pack
 
 from doppler_core.device.adapters import choose_adapter
 from doppler_core.device.gpu import Gpu, open_gpu
@@ -36,7 +37,10 @@ def tensor(name: str, values: np.ndarray, dtype: StorageType = "f32") -> Tensor:
     """float32 [rows, columns] or [columns] as a stored tensor."""
     rows = values.astype(np.float32).reshape(-1, values.shape[-1])
     # f32 as it is: a test may feed a NaN, which no file may hold.
-    data = rows.view(np.uint8) if dtype == "f32" else store(rows, dtype, name)
+    if dtype == "f32":
+        data = rows.view(np.uint8)
+    else:
+        data = pack(rows, dtype) if dtype in PACKERS else store(rows, dtype, name)
     return Tensor(name, values.shape, dtype, data.reshape(-1), Path(name))
 
 

@@ -1,9 +1,12 @@
 """Every matmul kernel on the software GPU adapter against the meaning, at sizes that fit no tile."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from gpu_ops import Case, packed_step
 
+from doppler_core.errors import PlanError
 from doppler_core.plan.kernels import SIGNATURES
 from doppler_core.weights.tensor import StorageType
 
@@ -16,6 +19,15 @@ PLAIN: dict[str, StorageType] = {
     "matmul_f32.wgsl": "f32",
     "fused_matmul_q4_batched_multicol_shared.wgsl": "q4_k",
     "matmul_q8_0.wgsl": "q8_0",
+    "matmul_q5_0.wgsl": "q5_0",
+    "matmul_q6_k.wgsl": "q6_k",
+}
+DENSE_GEMV = "matmul_gemv_subgroup.wgsl"
+PACKED_GEMV: dict[str, StorageType] = {
+    "fused_matmul_q4.wgsl#main_gemv": "q4_k",
+    "matmul_q8_0_gemv.wgsl#main": "q8_0",
+    "matmul_q5_0_gemv.wgsl#main": "q5_0",
+    "matmul_q6_k_gemv.wgsl#main": "q6_k",
 }
 BROADCAST: dict[str, StorageType] = {
     "matmul_f16w_f32a_broadcast.wgsl": "f16",
@@ -29,7 +41,7 @@ def case(kernel: str, dtype: StorageType, rows: int, columns: int, inner: int) -
     rng = np.random.default_rng(rows + columns + inner)
     return Case(
         "matmul",
-        f"{kernel}#main",
+        kernel if "#" in kernel else f"{kernel}#main",
         {"columns": columns, "inner": inner},
         packed_step([rows]),
         inputs=[rng.standard_normal((rows, inner), np.float32)],
@@ -45,7 +57,8 @@ def assert_close(found: np.ndarray, expected: np.ndarray, tolerance: float = TOL
 
 
 def test_these_are_all_matmul_kernels() -> None:
-    assert {*PLAIN, *BROADCAST} == {row.file for row in SIGNATURES.values() if row.meaning == "matmul"}
+    known = {*PLAIN, *BROADCAST, DENSE_GEMV, *(kernel.split("#")[0] for kernel in PACKED_GEMV)}
+    assert known == {row.file for row in SIGNATURES.values() if row.meaning == "matmul"}
 
 
 @pytest.mark.parametrize("kernel", PLAIN)
@@ -56,6 +69,57 @@ def test_these_are_all_matmul_kernels() -> None:
 def test_a_plain_kernel_takes_any_size(kernel: str, rows: int, columns: int, inner: int) -> None:
     one = case(kernel, PLAIN[kernel], rows, columns, inner)
     assert_close(one.run(), one.expected())
+
+
+@pytest.mark.parametrize("entry", ["main_vec4", "main_multicol"])
+@pytest.mark.parametrize("dtype", ["f16", "f32"])
+@pytest.mark.parametrize(
+    ("rows", "columns", "inner"), [(1, 1, 4), (1, 70, 36), (1, 33, 640), (3, 5, 260), (1, 1030, 1152)]
+)
+def test_a_dense_gemv_takes_few_rows_of_any_columns(
+    entry: str, dtype: StorageType, rows: int, columns: int, inner: int
+) -> None:
+    one = case(f"{DENSE_GEMV}#{entry}", dtype, rows, columns, inner)
+    assert_close(one.run(), one.expected())
+
+
+@pytest.mark.parametrize(("columns", "threads"), [(64, 4), (32, 8), (256, 1), (1, 256), (5, 16)])
+def test_the_columns_and_threads_of_a_workgroup_may_be_chosen(columns: int, threads: int) -> None:
+    one = case(f"{DENSE_GEMV}#main_multicol", "f16", 2, 131, 644)
+    overrides = {"MULTICOL_COLS_PER_WG": columns, "MULTICOL_THREADS_PER_COL": threads}
+    assert_close(replace(one, overrides=overrides).run(), one.expected())
+
+
+@pytest.mark.parametrize(("columns", "threads"), [(64, 8), (32, 6), (0, 8)])
+def test_a_workgroup_that_would_sum_wrongly_is_refused(columns: int, threads: int) -> None:
+    one = case(f"{DENSE_GEMV}#main_multicol", "f16", 1, 70, 64)
+    overrides = {"MULTICOL_COLS_PER_WG": columns, "MULTICOL_THREADS_PER_COL": threads}
+    with pytest.raises(PlanError, match=r"expected a power of two of threads, and at most 256"):
+        replace(one, overrides=overrides).run()
+
+
+@pytest.mark.parametrize("kernel", PACKED_GEMV)
+@pytest.mark.parametrize(
+    # 640 and 1,152 are whole sub-blocks, and no whole blocks of 256.
+    ("rows", "columns", "inner"),
+    [(1, 1, 32), (1, 70, 256), (1, 33, 640), (3, 17, 1152), (2, 16, 2048)],
+)
+def test_a_packed_gemv_takes_few_rows_of_any_columns(
+    kernel: str, rows: int, columns: int, inner: int
+) -> None:
+    one = case(kernel, PACKED_GEMV[kernel], rows, columns, inner)
+    assert_close(one.run(), one.expected())
+
+
+@pytest.mark.parametrize("kernel", ["matmul_q5_0.wgsl", "matmul_q6_k.wgsl"])
+def test_packed_weights_are_expanded_to_the_last_bit(kernel: str) -> None:
+    """An input of one 1 picks a weight of every row: each value of a block in turn."""
+    weights = np.random.default_rng(0).standard_normal((5, 256), np.float32)
+    one = replace(
+        case(kernel, PLAIN[kernel], 256, 5, 256), inputs=[np.eye(256, dtype=np.float32)], weights=[weights]
+    )
+    # One f32 rounding of scale * (q - bias), in the order of the factors.
+    np.testing.assert_allclose(one.run(), one.expected(), rtol=2**-23)
 
 
 @pytest.mark.parametrize("kernel", BROADCAST)

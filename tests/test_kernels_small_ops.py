@@ -48,6 +48,27 @@ def test_gather_scales_the_rows_of_its_ids(dtype: StorageType, columns: int) -> 
     )
 
 
+PACKED_GATHERS: tuple[StorageType, ...] = ("q4_k", "q8_0", "q5_0", "q6_k")
+
+
+@pytest.mark.parametrize("dtype", PACKED_GATHERS)
+@pytest.mark.parametrize("columns", [32, 640, 768])
+def test_a_packed_table_is_expanded_row_by_row(dtype: StorageType, columns: int) -> None:
+    step = packed_step([3, 14])
+    step.rows[:, 0] = np.random.default_rng(1).integers(0, 40, 17)
+    assert_close(
+        Case(
+            "gather",
+            f"gather_{dtype}.wgsl#main",
+            {"scale": 0.5, "columns": columns},
+            step,
+            weights=[random(40, columns)],
+            weight_types=[(dtype, dtype)],
+            columns=columns,
+        )
+    )
+
+
 NORMS: dict[str, StorageType] = {"rmsnorm.wgsl": "f16", "rmsnorm_subgroup.wgsl": "f32"}
 
 
@@ -279,19 +300,26 @@ def test_a_matmul_weight_in_sections_gives_what_it_gives_whole(kernel: str, dtyp
     np.testing.assert_array_equal(one.run(small), one.run())
 
 
-def test_gather_from_a_table_in_sections() -> None:
-    step = packed_step([40])
-    step.rows[:, 0] = np.random.default_rng(2).permutation(101)[:40]
-    step.rows[:4, 0] = [0, 49, 50, 100]  # both sides of a seam, both ends
+GATHERS = ["gather.wgsl#main", "gather_split8_f16_vec4_f32_out.wgsl#gather_vec4_f32_out"]
+
+
+@pytest.mark.parametrize("kernel", GATHERS)
+@pytest.mark.parametrize("dtype", ["f16", "f32"])
+@pytest.mark.parametrize("section", [101, 50, 13, 10])
+def test_gather_from_a_table_in_sections(kernel: str, dtype: StorageType, section: int) -> None:
+    """In one, three and eight sections, and in more than a dispatch binds; ids at both ends and at a seam."""
+    step = packed_step([5])
+    step.rows[:, 0] = [0, 100, section - 1, section % 101, 77]
     one = Case(
         "gather",
-        "gather.wgsl#main",
+        kernel,
         {"scale": 1.0, "columns": 32},
         step,
         weights=[random(101, 32)],
-        weight_types=[("f16", "f16")],
+        weight_types=[(dtype, dtype)],
         columns=32,
     )
-    small = replace(software_gpu(), max_binding=50 * 64 * 2)
-    assert len(sections(Weight("w", (101, 32), "f16", "f16"), small.max_binding)) == 2
+    weight = Weight("w", (101, 32), dtype, dtype)
+    small = replace(software_gpu(), max_binding=section * weight.resident_bytes // 101)
+    assert len(sections(weight, small.max_binding)) == -(-101 // section)
     np.testing.assert_array_equal(one.run(small), one.expected())

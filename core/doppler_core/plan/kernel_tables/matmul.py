@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
+from doppler_core.errors import PlanError
 from doppler_core.plan.kernel_tables.parts import FOURS, INPUT, OUTPUT, number, tiles
-from doppler_core.plan.signature import Operand, Signature
+from doppler_core.plan.signature import Operand, Params, Signature
 from doppler_core.weights.tensor import StorageType
 
 
@@ -41,11 +42,67 @@ def _broadcast_matmul(file: str, dtype: StorageType, element: str) -> Signature:
     )
 
 
+_GEMV = replace(
+    _matmul("matmul_gemv_subgroup.wgsl", "f16"),
+    entry="main_vec4",
+    operands=(
+        replace(INPUT, element=FOURS),
+        Operand("weight", "weight", ("f16", "f32"), "vec2<u32>", half="WEIGHT_IS_F16"),
+        OUTPUT,
+    ),
+    # 64 of 256 threads a column, each for every 64th four values along K; 6 turns to add them up.
+    groups=lambda rows, sequences, params: rows * tiles(number(params, "row_count"), 4),
+    iterations=lambda params, longest: tiles(number(params, "inner"), 256) + 6,
+    overrides={"WEIGHT_IS_F16": True, "MULTICOL_COLS_PER_WG": 32, "MULTICOL_THREADS_PER_COL": 8},
+    multiples={"inner": 4},
+)
+
+
+def _multicol(params: Params) -> tuple[int, int]:
+    """(columns of a workgroup, threads of a column). PlanError where the sums over a column's threads would be wrong."""
+    columns = number(params, "MULTICOL_COLS_PER_WG")
+    threads = number(params, "MULTICOL_THREADS_PER_COL")
+    if columns < 1 or threads < 1 or threads & (threads - 1) or columns * threads > 256:
+        raise PlanError(
+            f"matmul_gemv_subgroup.wgsl#main_multicol: MULTICOL_COLS_PER_WG {columns} and MULTICOL_THREADS_PER_COL "
+            f"{threads}: expected a power of two of threads, and at most 256 in all columns together"
+        )
+    return columns, threads
+
+
+_GEMV_MULTICOL = replace(
+    _GEMV,
+    entry="main_multicol",
+    groups=lambda rows, sequences, params: rows * tiles(number(params, "row_count"), _multicol(params)[0]),
+    iterations=lambda params, longest: tiles(number(params, "inner"), 4 * _multicol(params)[1]) + 8,
+)
+
+
+def _packed_gemv(file: str, dtype: StorageType, entry: str = "main") -> Signature:
+    """16 of 256 threads a column, each for every 16th run of 32 values along K, which takes 9 turns; 4 to add up."""
+    return replace(
+        _matmul(file, dtype),
+        entry=entry,
+        operands=(replace(INPUT, element=FOURS), Operand("weight", "weight", (dtype,), "u32"), OUTPUT),
+        groups=lambda rows, sequences, params: rows * tiles(number(params, "row_count"), 16),
+        iterations=lambda params, longest: 9 * tiles(number(params, "inner"), 512) + 4,
+        multiples={"inner": 32},
+    )
+
+
 SIGNATURES: tuple[Signature, ...] = (
     _matmul("matmul_f16w_f32a.wgsl", "f16"),
     _matmul("matmul_f32.wgsl", "f32"),
     _matmul("fused_matmul_q4_batched_multicol_shared.wgsl", "q4_k"),
     _matmul("matmul_q8_0.wgsl", "q8_0"),
+    _matmul("matmul_q5_0.wgsl", "q5_0"),
+    _matmul("matmul_q6_k.wgsl", "q6_k"),
+    _GEMV,
+    _GEMV_MULTICOL,
+    _packed_gemv("fused_matmul_q4.wgsl", "q4_k", "main_gemv"),
+    _packed_gemv("matmul_q8_0_gemv.wgsl", "q8_0"),
+    _packed_gemv("matmul_q5_0_gemv.wgsl", "q5_0"),
+    _packed_gemv("matmul_q6_k_gemv.wgsl", "q6_k"),
     _broadcast_matmul("matmul_f16w_f32a_broadcast.wgsl", "f16", "vec4<u32>"),
     _broadcast_matmul("matmul_f32_broadcast.wgsl", "f32", FOURS),
     _broadcast_matmul("matmul_q4_k_broadcast.wgsl", "q4_k", "vec4<u32>"),

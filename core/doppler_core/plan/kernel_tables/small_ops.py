@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from doppler_core.plan.kernel_tables.parts import FOURS, INPUT, OUTPUT, ROWS, SLOTS, number, tiles
 from doppler_core.plan.signature import Operand, Signature
+from doppler_core.weights.tensor import StorageType
 
 _RESIDUAL = Signature(
     file="residual.wgsl",
@@ -50,6 +51,40 @@ _GATHER = Signature(
     overrides={"WEIGHT_IS_F16": True},
     sections=1,
 )
+
+_GATHER_SPLIT8 = replace(
+    _GATHER,
+    file="gather_split8_f16_vec4_f32_out.wgsl",
+    entry="gather_vec4_f32_out",
+    operands=(
+        ROWS,
+        *(
+            Operand(f"table{n}", "weight", ("f16", "f32"), "vec2<u32>", half="WEIGHT_IS_F16", section=n)
+            for n in range(8)
+        ),
+        replace(OUTPUT, element=FOURS),
+    ),
+    params={**_GATHER.params, "section_rows": "u32"},
+    workgroup_size=64,
+    groups=lambda rows, sequences, params: tiles(rows * number(params, "columns"), 256),
+    iterations=lambda params, longest: 0,
+    sections=8,
+    multiples={"columns": 4},
+)
+
+
+def _packed_gather(dtype: StorageType) -> Signature:
+    return replace(
+        _GATHER,
+        file=f"gather_{dtype}.wgsl",
+        operands=(ROWS, Operand("weight", "weight", (dtype,), "u32"), replace(OUTPUT, element=FOURS)),
+        workgroup_size=64,
+        groups=lambda rows, sequences, params: tiles(rows * number(params, "columns"), 256),
+        iterations=lambda params, longest: 0,
+        overrides={},
+        multiples={"columns": 32},
+    )
+
 
 _RMSNORM = Signature(
     file="rmsnorm.wgsl",
@@ -161,6 +196,11 @@ _L2NORM = Signature(
 
 SIGNATURES: tuple[Signature, ...] = (
     _GATHER,
+    _GATHER_SPLIT8,
+    _packed_gather("q4_k"),
+    _packed_gather("q8_0"),
+    _packed_gather("q5_0"),
+    _packed_gather("q6_k"),
     _RMSNORM,
     _RMSNORM_SUBGROUP,
     _ROPE,

@@ -1,0 +1,5 @@
+// gather: output[r, c] = weight[id of row r, c] * scale, the table staying packed on the device.
+// rows u32 [R, 4]; weight Q4_K [V, columns], columns a multiple of 32; output f32 [R, columns].
+//!include step.wgsl
+//!include q4_k_chunk.wgsl
+//!include packed_gather.wgsl

@@ -1,0 +1,5 @@
+// matmul: output[r, n] = sum over k of input[r, k] * weight[n, k], the weight staying packed on the device.
+// input f32 [R, K]; weight Q5_0 [N, K]; output f32 [R, N]. Dequantised, multiplied and summed in f32.
+//!include step.wgsl
+//!include q5_0_chunk.wgsl
+//!include packed_tile.wgsl
