@@ -93,3 +93,76 @@ def tiny_modules() -> dict[str, Any]:
         "similarity": None,
         "prompts": {},
     }
+
+
+def gemma3_it(size: str) -> dict[str, Any]:
+    """config.json of google/gemma-3-270m-it and google/gemma-3-1b-it, the keys that a manifest is resolved from."""
+    hidden, inner, layers = {"270m": (640, 2048, 18), "1b": (1152, 6912, 26)}[size]
+    return {
+        "architectures": ["Gemma3ForCausalLM"],
+        "attention_bias": False,
+        "attn_logit_softcapping": None,
+        "final_logit_softcapping": None,
+        "head_dim": 256,
+        "hidden_activation": "gelu_pytorch_tanh",
+        "hidden_size": hidden,
+        "intermediate_size": inner,
+        "max_position_embeddings": 32768,
+        "model_type": "gemma3_text",
+        "num_attention_heads": 4,
+        "num_hidden_layers": layers,
+        "num_key_value_heads": 1,
+        "query_pre_attn_scalar": 256,
+        "rms_norm_eps": 1e-06,
+        "rope_local_base_freq": 10000,
+        "rope_scaling": None,
+        "rope_theta": 1000000,
+        "sliding_window": 512,
+        "sliding_window_pattern": 6,
+        "vocab_size": 262144,
+    }
+
+
+def gemma4_e2b() -> dict[str, Any]:
+    """config.json of google/gemma-4-E2B-it, its text stack as a manifest is resolved from it."""
+    text = {
+        "attention_bias": False,
+        "attention_k_eq_v": False,
+        "enable_moe_block": False,
+        "final_logit_softcapping": 30.0,
+        "global_head_dim": 512,
+        "head_dim": 256,
+        "hidden_activation": "gelu_pytorch_tanh",
+        "hidden_size": 1536,
+        "hidden_size_per_layer_input": 256,
+        "intermediate_size": 6144,
+        "layer_types": (["sliding_attention"] * 4 + ["full_attention"]) * 7,
+        "max_position_embeddings": 131072,
+        "model_type": "gemma4_text",
+        "num_attention_heads": 8,
+        "num_global_key_value_heads": None,
+        "num_hidden_layers": 35,
+        "num_key_value_heads": 1,
+        "num_kv_shared_layers": 20,
+        "rms_norm_eps": 1e-06,
+        "rope_parameters": {
+            "full_attention": {
+                "partial_rotary_factor": 0.25,
+                "rope_theta": 1000000.0,
+                "rope_type": "proportional",
+            },
+            "sliding_attention": {"rope_theta": 10000.0, "rope_type": "default"},
+        },
+        "sliding_window": 512,
+        "tie_word_embeddings": True,
+        "use_bidirectional_attention": None,
+        "use_double_wide_mlp": True,
+        "vocab_size": 262144,
+        "vocab_size_per_layer_input": 262144,
+    }
+    return {
+        "architectures": ["Gemma4ForConditionalGeneration"],
+        "model_type": "gemma4",
+        "text_config": text,
+        "tie_word_embeddings": True,
+    }

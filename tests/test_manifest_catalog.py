@@ -46,7 +46,7 @@ def test_a_template_leaves_everything_a_checkpoint_says_to_it() -> None:
 
 
 def test_every_shipped_manifest_has_its_file_s_name_and_loads() -> None:
-    assert len(shipped()) == 5
+    assert len(shipped()) == 9
     for entry in shipped():
         manifest = load_manifest(entry.path)
         assert manifest.output.model_base_id == entry.name

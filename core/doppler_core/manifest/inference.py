@@ -34,7 +34,7 @@ class Normalization(Section):
     """`inference.normalization`: RMSNorm's epsilon, whether it multiplies by 1 + weight, and where it stands."""
 
     rms_norm_eps: PositiveReal | None
-    rms_norm_weight_offset: bool
+    rms_norm_weight_offset: bool | None
     post_attention_norm: bool
     pre_feedforward_norm: bool
     post_feedforward_norm: bool

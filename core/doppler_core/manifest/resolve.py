@@ -37,6 +37,7 @@ _NEEDED = (
     "inference.attention.queryPreAttnScalar",
     "inference.attention.causal",
     "inference.normalization.rmsNormEps",
+    "inference.normalization.rmsNormWeightOffset",
     "inference.ffn.activation",
     "inference.rope.ropeTheta",
     f"{_PATTERN}.type",

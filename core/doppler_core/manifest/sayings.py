@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from doppler_core.errors import ManifestError
+from doppler_core.manifest.layer_pattern import FULL, SLIDING
 from doppler_core.manifest.problems import found
 
 Config = Mapping[str, Any]
@@ -36,6 +37,12 @@ _SIZES = {
     "head_dim": "headDim",
     "vocab_size": "vocabSize",
     "max_position_embeddings": "maxSeqLen",
+    "global_head_dim": "globalHeadDim",
+    "num_global_key_value_heads": "numGlobalKeyValueHeads",
+    "attention_k_eq_v": "attentionKEqV",
+    "num_kv_shared_layers": "numKvSharedLayers",
+    "hidden_size_per_layer_input": "hiddenSizePerLayerInput",
+    "vocab_size_per_layer_input": "vocabSizePerLayerInput",
 }
 _PLAIN = {
     "query_pre_attn_scalar": "inference.attention.queryPreAttnScalar",
@@ -43,10 +50,17 @@ _PLAIN = {
     "sliding_window": "inference.attention.slidingWindow",
     "attention_bias": "inference.attention.attentionBias",
     "rms_norm_eps": "inference.normalization.rmsNormEps",
+    # No publisher writes this key: it is how a GGUF file's config says that its norms have their 1 already.
+    "rms_norm_weight_offset": "inference.normalization.rmsNormWeightOffset",
+    "use_double_wide_mlp": "inference.ffn.useDoubleWideMlp",
     "final_logit_softcapping": "inference.output.finalLogitSoftcapping",
     "tie_word_embeddings": "inference.output.tieWordEmbeddings",
     "matryoshka_dimensions": "text.dimensions",
 } | {key: f"architecture.{name}" for key, name in _SIZES.items()}
+_ROPE_KINDS = (
+    (FULL, "rope", "partialRotaryFactor"),
+    (SLIDING, "ropeLocal", "ropeLocalPartialRotaryFactor"),
+)
 # transformers' "gelu" is the exact form, which no manifest can ask for.
 _ACTIVATIONS = {
     "gelu_pytorch_tanh": "gelu",
@@ -68,12 +82,26 @@ _GEMMA3: Mapping[str, Any] = {
     "inference.attention.attentionBias": False,
     "inference.attention.causal": True,
     "inference.normalization.rmsNormEps": 1e-6,
+    "inference.normalization.rmsNormWeightOffset": True,
     "inference.ffn.activation": "gelu",
     "inference.rope.ropeTheta": 1000000,
     "inference.rope.ropeLocalTheta": 10000,
     "inference.output.tieWordEmbeddings": True,
 }
-CLASS_DEFAULTS: Mapping[str, Mapping[str, Any]] = {"gemma3_text": _GEMMA3}
+# What every Gemma 4 has, whether its config.json says it or not; the scale of the scores no config.json says.
+_GEMMA4: Mapping[str, Any] = {
+    "inference.attention.queryPreAttnScalar": 1,
+    "inference.attention.attentionBias": False,
+    "inference.attention.causal": True,
+    "inference.normalization.rmsNormEps": 1e-6,
+    "inference.normalization.rmsNormWeightOffset": False,
+    "inference.ffn.activation": "gelu",
+    "inference.ffn.useDoubleWideMlp": False,
+    "inference.rope.ropeTheta": 1000000,
+    "inference.rope.ropeLocalTheta": 10000,
+    "inference.output.tieWordEmbeddings": True,
+}
+CLASS_DEFAULTS: Mapping[str, Mapping[str, Any]] = {"gemma3_text": _GEMMA3, "gemma4_text": _GEMMA4}
 
 
 def text_config(config: Config) -> tuple[Config, str]:
@@ -118,10 +146,14 @@ def _rope_says(text: Config, where: str) -> Iterator[Saying]:
     """The bases and scalings: in one object per layer type, in one for all, or in keys of their own."""
     parameters = nested(text, "rope_parameters", where)
     if parameters is not None:
-        for kind, prefix in (("full_attention", "rope"), ("sliding_attention", "ropeLocal")):
+        for kind, prefix, part in _ROPE_KINDS:
             own = nested(parameters, kind, f"{where}rope_parameters.")
             if own is not None:
                 yield from _rope_object(own, prefix, f"{where}rope_parameters.{kind}")
+                yield from _rope_part(own, part, f"{where}rope_parameters.{kind}")
+        if nested(parameters, FULL, where) and parameters[FULL].get("rope_type") == "proportional":
+            width = text.get("global_head_dim") or text.get("head_dim")
+            yield Saying("inference.rope.ropeFrequencyBaseDim", width, f"{where}global_head_dim", width)
         if "rope_theta" in parameters:
             yield from _rope_object(parameters, "rope", f"{where}rope_parameters")
     if "rope_theta" in text:
@@ -136,6 +168,15 @@ def _rope_says(text: Config, where: str) -> Iterator[Saying]:
             yield from _rope_object(scaling, "rope", f"{where}rope_scaling")
         else:
             yield Saying("inference.rope.ropeScalingType", scaling, where + "rope_scaling", scaling)
+
+
+def _rope_part(own: Config, field: str, where: str) -> Iterator[Saying]:
+    """The part of a head that rotates; all of it is what null says."""
+    value = own.get("partial_rotary_factor")
+    if value is not None:
+        yield Saying(
+            f"inference.rope.{field}", None if value == 1 else value, f"{where}.partial_rotary_factor", value
+        )
 
 
 def _rope_object(own: Config, prefix: str, where: str) -> Iterator[Saying]:
