@@ -24,17 +24,19 @@ from doppler_plugins.cli.output import emit, json_option, size, terminal_progres
 @json_option
 @source_options
 def convert(settings: EngineSettings, checkpoint: str, out: Path | None, force: bool, as_json: bool) -> None:
-    """Convert CHECKPOINT, a Hugging Face folder or hf:org/name[@revision].
+    """Convert CHECKPOINT, a Hugging Face folder, a GGUF file or hf:org/name[@revision].
+
+    A GGUF file keeps its own types unless a precision is named; it needs no conversion to be opened.
 
     Lists every manifest field that was null and what the checkpoint says for it.
     """
     from doppler_plugins.conversion import convert_checkpoint, resolve_checkpoint
     from doppler_plugins.sources import is_artifact, locate
 
-    folder = locate(checkpoint, settings)
-    if is_artifact(folder):
-        raise ModelNotFoundError(f"{folder} is an artifact already: expected a publisher's checkpoint")
-    found = resolve_checkpoint(folder, settings)
+    path = locate(checkpoint, settings)
+    if is_artifact(path):
+        raise ModelNotFoundError(f"{path} is an artifact already: expected a publisher's checkpoint")
+    found = resolve_checkpoint(path, settings)
     done = convert_checkpoint(found, settings, out, replace=force, progress=terminal_progress())
     stored = sum(shard.bytes for shard in done.info.shards)
     lines = [f"{one.path} = {json.dumps(one.value)} ({one.source})" for one in found.resolutions]
