@@ -17,7 +17,8 @@
     │   ├── ShaderError                      a kernel does not compile, or a dispatch is invalid
     │   └── DeviceLostError                  the device went away
     ├── InputError (ValueError)              a request's text, size or option can't be served
-    │   └── TextTooLongError                 more tokens than the model takes
+    │   ├── TextTooLongError                 more tokens than the model takes
+    │   └── ChatTemplateError                a checkpoint's chat template is wrong, or refuses the conversation
     ├── EngineClosedError (RuntimeError)     the engine was closed, or inherited through a fork
     ├── CancelledError (RuntimeError)        the request was cancelled
     └── PluginError (RuntimeError)           a plugin is missing, broken or ambiguous
@@ -111,6 +112,10 @@ class TextTooLongError(InputError):
     ) -> None:
         super().__init__(message)
         self.index, self.tokens, self.limit = index, tokens, limit
+
+
+class ChatTemplateError(InputError):
+    """A checkpoint's own chat template can't be read, fails, or refuses the conversation."""
 
 
 class EngineClosedError(DopplerError, RuntimeError):

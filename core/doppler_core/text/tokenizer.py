@@ -40,10 +40,15 @@ class Tokenizer:
         """How many tokens `encode` puts around a text."""
         return self._backend.num_special_tokens_to_add(False)
 
-    def encode(self, text: str) -> list[int]:
-        """Ids of `text`, with the begin and end tokens that the checkpoint's post-processor adds."""
+    @property
+    def control(self) -> frozenset[str]:
+        """The texts of the control tokens, which no encoded text holds."""
+        return frozenset(str(self._backend.id_to_token(number)) for number in self._control)
+
+    def encode(self, text: str, bare: bool = False) -> list[int]:
+        """Ids of `text`, with the begin and end tokens that the checkpoint's post-processor adds; bare: without."""
         with self._blamed("it can't encode a text"):
-            encoded = self._backend.encode(text)
+            encoded = self._backend.encode(text, add_special_tokens=not bare)
         return self._checked(encoded, text)
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:

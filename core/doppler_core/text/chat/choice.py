@@ -1,0 +1,46 @@
+"""Which chat format a model has: the one its manifest names, else its checkpoint's own template, else none."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from doppler_core.errors import InputError
+from doppler_core.text.chat.form import ChatFormat, Piece
+from doppler_core.text.chat.gemma3 import GEMMA3
+from doppler_core.text.chat.gemma4 import GEMMA4
+from doppler_core.text.chat.messages import Message
+from doppler_core.text.chat.template import find_template, template_format
+from doppler_core.text.tokenizer import Tokenizer
+
+_BY_NAME = {chat_format.name: chat_format for chat_format in (GEMMA3, GEMMA4)}
+_DECLARED = {"gemma": GEMMA3, "gemma4": GEMMA4}  # as `inference.chatTemplate.type` calls them
+
+
+def choose_format(declared: str | None, files: Mapping[str, Path], tokenizer: Tokenizer) -> ChatFormat:
+    """The chat format of a model.
+
+    declared: `inference.chatTemplate.type`, None where it is null or not enabled. files: the checkpoint's tokenizer
+    files, by name. A model without a format opens like any other: it is the conversation that is refused.
+    """
+    if declared in _DECLARED:
+        return _DECLARED[declared]
+    found = find_template(files)
+    return _NONE if found is None else template_format(*found, tokenizer.control)
+
+
+def format_named(name: str) -> ChatFormat:
+    """A built-in chat format; InputError lists them."""
+    if name not in _BY_NAME:
+        raise InputError(
+            f"chat_format={name!r}: expected one of {', '.join(_BY_NAME)}, or None for the model's own"
+        )
+    return _BY_NAME[name]
+
+
+def _refuse(messages: Sequence[Message]) -> tuple[Piece, ...]:
+    raise InputError(
+        "this model has no chat format: it is a base model, which goes on with a text; generate from a text, or give "
+        f"chat_format= one of {', '.join(_BY_NAME)} if it was taught one"
+    )
+
+
+_NONE = ChatFormat("none", _refuse)

@@ -1,0 +1,63 @@
+"""Pieces to ids: control tokens are found by name in the tokenizer, texts never become any.
+
+Texts that meet are encoded as one, so that a harmless conversation gets the ids that the publisher's template gives.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby, pairwise
+from typing import Any
+
+from doppler_core.errors import InputError
+from doppler_core.text.chat.form import ChatFormat, Control, Piece
+from doppler_core.text.chat.messages import Message, read_messages
+from doppler_core.text.tokenizer import Tokenizer
+
+
+def chat_ids(
+    messages: Iterable[Message | Mapping[str, Any]], chat_format: ChatFormat, tokenizer: Tokenizer
+) -> list[int]:
+    """The ids of a conversation, begin token included, up to where the model goes on.
+
+    Raises InputError for what is no conversation, and for what the format or the tokenizer has no form for.
+    """
+    return encode_pieces(chat_format.render(read_messages(messages)), tokenizer, chat_format)
+
+
+def encode_pieces(pieces: Sequence[Piece], tokenizer: Tokenizer, chat_format: ChatFormat) -> list[int]:
+    """The ids of rendered pieces."""
+    marks = {mark: number for mark in chat_format.marks if (number := tokenizer.token_id(mark)) is not None}
+    ids: list[int] = []
+    for is_text, run in groupby(pieces, lambda piece: isinstance(piece, str)):
+        if is_text:
+            ids += _text_ids("".join(map(str, run)), tokenizer, marks)
+        else:
+            ids += [_control_id(piece, tokenizer, chat_format) for piece in run if isinstance(piece, Control)]
+    return ids
+
+
+def _control_id(control: Control, tokenizer: Tokenizer, chat_format: ChatFormat) -> int:
+    found = tokenizer.token_id(control.token)
+    if found is None:
+        raise InputError(
+            f"{tokenizer.path}: there is no token {control.token}, and the chat format {chat_format.name} needs it: this "
+            "model was not made for that format"
+        )
+    return found
+
+
+def _text_ids(text: str, tokenizer: Tokenizer, marks: Mapping[str, int]) -> list[int]:
+    """The ids of a text. The tokenizer does not read the marks that it knows for special; a text that spells another
+    one is cut within it, and its parts are encoded alone."""
+    ids = tokenizer.encode(text, bare=True)
+    known = set(marks.values())
+    if known.isdisjoint(ids):
+        return ids
+    inside = re.compile("|".join(f"{re.escape(mark[0])}(?={re.escape(mark[1:])})" for mark in marks))
+    cuts = [0, *(match.end() for match in inside.finditer(text)), len(text)]
+    ids = [number for begin, end in pairwise(cuts) for number in tokenizer.encode(text[begin:end], bare=True)]
+    if not known.isdisjoint(ids):
+        raise InputError(
+            f"{tokenizer.path}: a message becomes a control token of the chat format: take it out"
+        )
+    return ids
