@@ -188,7 +188,7 @@ def test_a_tensor_of_another_shape_than_the_plan_says_is_refused() -> None:
         bind_wgpu(plan, tensors, software_gpu(), max_rows=4, max_slots=1)
 
 
-ABLE = Ability("a GPU", 128 << 20, 8, None, frozenset(["subgroup"]))
+ABLE = Ability("a GPU", 128 << 20, 8, 8, None, frozenset(["subgroup"]))
 
 
 def test_limits_are_checked_before_anything_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,18 +16,23 @@ from doppler_core.plan.signature import FIRST_OPERAND, Signature
 
 _BINDING = "max-storage-buffer-binding-size"
 _BUFFER = "max-buffer-size"
+_STORAGE = "max-storage-buffers-per-shader-stage"
 # What every WebGPU device grants without being asked.
-_DEFAULTS = {_BINDING: 128 << 20, _BUFFER: 256 << 20}
+_DEFAULTS = {_BINDING: 128 << 20, _BUFFER: 256 << 20, _STORAGE: 8}
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """An open device. max_binding: bytes of the largest storage buffer that can be made and bound."""
+    """An open device.
+
+    max_binding: bytes of the largest storage buffer that can be made and bound. storage_buffers: how many a kernel binds.
+    """
 
     adapter: GpuAdapter
     probe: Probe
     device: Any
     max_binding: int
+    storage_buffers: int
     features: frozenset[str]
     fence: Any
     _modules: dict[str, Any] = field(default_factory=dict)
@@ -40,6 +45,7 @@ class Gpu:
         return Ability(
             name=self.adapter.name,
             max_binding=self.max_binding,
+            storage_buffers=self.storage_buffers,
             subgroup_size=self.probe.subgroup_size,
             loop_cap=self.probe.loop_cap,
             features=self.features,
@@ -104,7 +110,7 @@ class Gpu:
 def open_gpu(
     adapter: GpuAdapter, *, features: frozenset[str] = frozenset(), default_limits: bool = False
 ) -> Gpu:
-    """Open a device with the largest buffers the adapter grants, or with WebGPU's default limits.
+    """Open a device with the largest and the most buffers the adapter grants, or with WebGPU's default limits.
 
     features: those the kernels need; LimitError names a missing one.
     """
@@ -125,6 +131,7 @@ def open_gpu(
         probe=probe(adapter),
         device=device,
         max_binding=min(limits[_BINDING], limits[_BUFFER]),
+        storage_buffers=limits[_STORAGE],
         features=features,
         fence=device.create_buffer(size=16, usage=wgpu.BufferUsage.COPY_SRC),
     )

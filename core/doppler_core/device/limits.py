@@ -12,10 +12,15 @@ from doppler_core.weights.tensor import row_bytes
 
 @dataclass(frozen=True)
 class Ability:
-    """What an adapter grants. max_binding: bytes. loop_cap: turns of all loops of an invocation, None = no cap."""
+    """What an adapter grants.
+
+    max_binding: bytes. storage_buffers: how many a kernel may bind. loop_cap: turns of all loops of an invocation,
+    None = no cap.
+    """
 
     name: str
     max_binding: int
+    storage_buffers: int
     subgroup_size: int
     loop_cap: int | None
     features: frozenset[str]
@@ -87,6 +92,11 @@ def _check_op(op: Op, ability: Ability, max_rows: int, max_slots: int) -> None:
     missing = sorted(set(row.features) - ability.features)
     if missing:
         raise LimitError(f"{where} needs the feature {', '.join(missing)}: choose another kernel profile")
+    if len(row.operands) > ability.storage_buffers:
+        raise LimitError(
+            f"{where} binds {len(row.operands)} storage buffers, the GPU adapter grants {ability.storage_buffers}: "
+            "choose another kernel profile"
+        )
     turns = row.iterations(kernel_params(row, op), max_rows)
     if ability.loop_cap is not None and turns > ability.loop_cap:
         raise LimitError(

@@ -76,7 +76,9 @@ def lower_model(
         logger.info("%s: %s", plan.model, note)
     adapter = _choose_adapter(settings.device, plan.model)
     if adapter is not None or settings.kernel_profile is not None:
-        plan = check(apply_profile(plan, choose_profile(settings.kernel_profile, _facts(adapter))))
+        facts = _facts(adapter, manifest)
+        profile = choose_profile(settings.kernel_profile, facts)
+        plan = check(apply_profile(plan, profile, facts.storage_buffers))
     return Lowered(files, manifest, model_type, plan, adapter)
 
 
@@ -184,12 +186,18 @@ def _choose_adapter(device: str, model: str) -> GpuAdapter | None:
         return None
 
 
-def _facts(adapter: GpuAdapter | None) -> AdapterFacts:
+def _facts(adapter: GpuAdapter | None, manifest: Manifest) -> AdapterFacts:
+    weights = "as stored" if manifest.quantization.weights is None else "declared"
     if adapter is None:
-        return AdapterFacts("CPU", 0)
+        return AdapterFacts("CPU", 0, weights=weights)
     from doppler_core.device.probe import probe
 
-    return AdapterFacts(adapter.type, probe(adapter).subgroup_size)
+    return AdapterFacts(
+        adapter.type,
+        probe(adapter).subgroup_size,
+        adapter.native.limits["max-storage-buffers-per-shader-stage"],
+        weights,
+    )
 
 
 def _kernels_run(manifest: Manifest, plan: Plan) -> set[str]:

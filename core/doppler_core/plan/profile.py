@@ -6,7 +6,7 @@ A profile is JSON in manifests/profiles/: when it applies, why, and which kernel
 import dataclasses
 import difflib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,25 +18,28 @@ from doppler_core.plan.reading import weight_for
 from doppler_core.plan.signature import fits
 from doppler_core.settings import data_dir
 
-ORDER = (
-    "software",
-    "packed",
-    "gpu",
-)  # the first whose `when` matches is chosen; `packed` is chosen by name alone
+ORDER = ("software", "packed", "gpu")  # the first whose `when` matches is chosen
 
 
 @dataclass(frozen=True)
 class AdapterFacts:
-    """What a profile may ask of a GPU adapter: its type ("CPU", "IntegratedGPU", "DiscreteGPU") and subgroup size."""
+    """What a profile may ask of a GPU adapter, and of the weights it is to hold.
+
+    adapter_type: "CPU", "IntegratedGPU" or "DiscreteGPU". storage_buffers: how many a kernel may bind. weights:
+    "declared" where the manifest says how they are stored, "as stored" where a file's own types stand, as a GGUF's do.
+    """
 
     adapter_type: str
     subgroup_size: int
+    storage_buffers: int = 8
+    weights: str = "declared"
 
 
 @dataclass(frozen=True)
 class Substitution:
     """One kernel in place of another, for weights stored in one of `stored` (empty: any, or none).
 
+    storage_buffers: it is only made on GPU adapters that have fewer of them for a kernel; None = on all.
     It is left out where the op's sizes are not ones the replacement takes.
     """
 
@@ -47,6 +50,7 @@ class Substitution:
     replacement_entry: str
     constants: Mapping[str, Scalar]
     reason: str
+    storage_buffers: int | None = None
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,11 @@ class Profile:
 
     def matches(self, facts: AdapterFacts) -> bool:
         """Whether the profile is meant for such a GPU adapter."""
-        known = {"adapterType": facts.adapter_type, "subgroupSize": facts.subgroup_size}
+        known = {
+            "adapterType": facts.adapter_type,
+            "subgroupSize": facts.subgroup_size,
+            "weights": facts.weights,
+        }
         return self.when is not None and all(known[key] in allowed for key, allowed in self.when.items())
 
 
@@ -85,14 +93,22 @@ def choose_profile(name: str | None, facts: AdapterFacts) -> Profile:
     return known[name]
 
 
-def apply_profile(plan: Plan, profile: Profile) -> Plan:
-    """The plan with the profile's kernels; each op that changed says which kernel it replaces and why."""
-    phases = {phase: tuple(_substitute(op, profile) for op in ops) for phase, ops in plan.phases.items()}
+def apply_profile(plan: Plan, profile: Profile, storage_buffers: int = 8) -> Plan:
+    """The plan with the profile's kernels; each op that changed says which kernel it replaces and why.
+
+    storage_buffers: how many a kernel may bind on the GPU adapter.
+    """
+    rules = [
+        rule
+        for rule in profile.substitutions
+        if rule.storage_buffers is None or storage_buffers < rule.storage_buffers
+    ]
+    phases = {phase: tuple(_substitute(op, rules) for op in ops) for phase, ops in plan.phases.items()}
     return dataclasses.replace(plan, phases=phases, profile=profile.name)
 
 
-def _substitute(op: Op, profile: Profile) -> Op:
-    for rule in profile.substitutions:
+def _substitute(op: Op, rules: Sequence[Substitution]) -> Op:
+    for rule in rules:
         if (rule.kernel, rule.entry) != (op.kernel.file, op.kernel.entry):
             continue
         if rule.stored and not all(weight.stored in rule.stored for weight in op.weights):
@@ -128,6 +144,7 @@ def _read(data: Mapping[str, Any]) -> Profile:
                 replacement_entry=rule["with"]["entry"],
                 constants=rule["with"].get("constants", {}),
                 reason=rule["reason"],
+                storage_buffers=rule.get("storageBuffersBelow"),
             )
             for rule in data["substitutions"]
         ),
