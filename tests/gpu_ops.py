@@ -13,6 +13,7 @@ import numpy as np
 from pack_blocks import PACKERS, pack
 
 from doppler_core.device.adapters import choose_adapter
+from doppler_core.device.executor import StepTables
 from doppler_core.device.gpu import Gpu, open_gpu
 from doppler_core.device.states import DTYPES
 from doppler_core.device.wgpu_executor import bind_wgpu
@@ -106,6 +107,7 @@ class Case:
     per_sequence: bool = False  # inputs are [S, columns]
     states: Sequence[Kept] = ()
     changes_state: bool = False  # the output is the last of the states
+    dtype: ValueType = "f32"  # of the output
     overrides: Mapping[str, Scalar] = field(default_factory=dict)
 
     def expected(self) -> np.ndarray:
@@ -141,7 +143,7 @@ class Case:
             layer=None,
             kernel=Kernel(file, entry, "", self.overrides),
             inputs=(*values, *states),
-            output=states[-1] if self.changes_state else Value("result", (dim, self.columns)),
+            output=states[-1] if self.changes_state else Value("result", (dim, self.columns), self.dtype),
             weights=tuple(weights),
             constants=tuple(self.constants),
             params=self.params,
@@ -158,7 +160,8 @@ class Case:
         )
         for index, kept in enumerate(self.states):
             executor.write_state(f"s{index}", 0, kept.stored)
-        output = executor.run("encode", rows, slots)
+        tables = StepTables(rows, slots, self.tables.sampling)
+        output = executor.submit("encode", tables).result()[plan.outputs["encode"][0].name][0]
         if self.changes_state:
             return executor.read_state(f"s{len(self.states) - 1}", 0, len(self.states[-1].values))
         return output

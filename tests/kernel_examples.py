@@ -8,6 +8,7 @@ from gpu_ops import Case, Kept, packed_step
 
 from doppler_core.plan.meaning import Tables
 from doppler_core.plan.op import Constant
+from doppler_core.plan.sampling import TOP_LOGPROBS, Sampling, pack
 from doppler_core.plan.signature import Signature
 
 Make = Callable[[Signature, Case], Case]
@@ -114,6 +115,38 @@ def _softcap(row: Signature, base: Case) -> Case:
     return replace(_plain(row, base), params={"cap": 2.0})
 
 
+def _sampling(row: Signature, base: Case) -> Case:
+    """Three slots whose logits tie, so that a search has to go down to ids."""
+    columns = 3000
+    logits = np.random.default_rng(0).integers(-9, 9, (3, columns)).astype(np.float32)
+    settings = [
+        Sampling(temperature=4.0, top_k=1234, top_p=0.9, seed=slot, presence=0.5) for slot in range(3)
+    ]
+    return replace(
+        base,
+        params={"columns": columns},
+        tables=replace(base.tables, sampling=pack(settings)),
+        inputs=[logits],
+        columns=1,
+        dtype="u32",
+        per_sequence=True,
+    )
+
+
+def _adjust(row: Signature, base: Case) -> Case:
+    case = _sampling(row, base)
+    width = case.inputs[0].shape[1]
+    counts = np.random.default_rng(1).integers(0, 3, (3, width)).astype(np.uint32)
+    bias, mask = np.zeros((3, width), np.float32), np.zeros((3, -(-width // 32)), np.uint32)
+    states = [Kept(counts, "u32"), Kept(bias), Kept(mask, "u32")]
+    return replace(case, states=states, columns=width, dtype="f32")
+
+
+def _logprobs(row: Signature, base: Case) -> Case:
+    sampled = np.array([[0], [7], [2999]], np.uint32)
+    return replace(_sampling(row, base), states=[Kept(sampled, "u32")], columns=2 + 2 * TOP_LOGPROBS)
+
+
 MAKERS: Mapping[str, Make] = {
     "gather": _gather,
     "rmsnorm": _rmsnorm,
@@ -128,4 +161,8 @@ MAKERS: Mapping[str, Make] = {
     "gelu": _pair,
     "pool": _plain,
     "l2norm": _plain,
+    "adjust": _adjust,
+    "sample": _sampling,
+    "draw": _sampling,
+    "logprobs": _logprobs,
 }

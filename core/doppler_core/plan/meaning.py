@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from doppler_core.plan import sampling_meaning
 from doppler_core.plan.operands import Array, Operands, Params, Table, Tables
 
 
@@ -172,7 +173,8 @@ def gelu(params: Params, given: Operands, tables: Tables) -> Array:
 
 def residual(params: Params, given: Operands, tables: Tables) -> Array:
     """out = a + b. [T, n] -> [T, n]."""
-    return given.inputs[0] + given.inputs[1]
+    out: Array = given.inputs[0] + given.inputs[1]
+    return out
 
 
 def pool(params: Params, given: Operands, tables: Tables) -> Array:
@@ -204,4 +206,10 @@ MEANINGS: Mapping[str, Callable[[Params, Operands, Tables], npt.NDArray[Any]]] =
     "residual": residual,
     "pool": pool,
     "l2norm": l2norm,
+    "adjust": sampling_meaning.adjust,
+    "sample": sampling_meaning.sample,
+    "draw": sampling_meaning.draw,
+    "logprobs": sampling_meaning.logprobs,
+    "count": sampling_meaning.count,
+    "advance": sampling_meaning.advance,
 }

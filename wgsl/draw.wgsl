@@ -1,0 +1,95 @@
+// draw: output[s] = a token drawn from softmax(input[s] / temperature) within top_k, top_p and min_p (plan.sampling).
+// rows u32 [S, 4] (second column: position); sampling u32 [S, 16]; input f32 [S, columns], read as bits;
+// output u32 [S, 1]: NO_TOKEN where all are -inf, BROKEN where one is NaN. One workgroup per slot.
+// The draw is the greatest of logit / temperature + Gumbel noise. exp, log and the division round as the device does.
+//!include step.wgsl
+//!include order.wgsl
+//!include narrow.wgsl
+//!include philox.wgsl
+
+struct Params {
+    columns: u32,
+}
+
+@group(0) @binding(1) var<uniform> params: Params;
+@group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>;
+@group(0) @binding(3) var<storage, read> sampling: array<vec4<u32>>;
+@group(0) @binding(4) var<storage, read> input: array<u32>;
+@group(0) @binding(5) var<storage, read_write> output: array<u32>;
+
+const WHOLE = 2147483648.0; // the weight of the best token
+const FARTHEST = -27.0; // noise lies between -3.2 and 22.9: what is farther below the best can't be drawn
+
+var<private> base: u32;
+var<private> peak: u32;
+var<private> temperature: f32;
+
+fn order_of(id: u32) -> u32 {
+    return order(input[base + id]);
+}
+
+// (logit - the best) / temperature.
+fn below(order: u32) -> f32 {
+    return select(max((ordered_value(order) - ordered_value(peak)) / temperature, -100.0), 0.0, order == peak);
+}
+
+fn weight(order: u32) -> u32 {
+    return select(u32(exp(below(order)) * WHOLE), u32(WHOLE), order == peak);
+}
+
+@compute @workgroup_size(256)
+fn main(
+    @builtin(workgroup_id) workgroup: vec3<u32>,
+    @builtin(num_workgroups) workgroups: vec3<u32>,
+    @builtin(local_invocation_index) thread: u32,
+) {
+    let slot = group_index(workgroup, workgroups);
+    if (slot >= step.rows) {
+        return;
+    }
+    base = slot * params.columns;
+    let settings = sampling[slot * 4u];
+    let numbers = bitcast<vec4<f32>>(settings); // temperature, top_k, top_p, min_p
+    temperature = numbers.x;
+    let key = vec2<u32>(sampling[slot * 4u + 1u].w, sampling[slot * 4u + 2u].x);
+
+    let best = strongest(thread, strongest_own(thread, base));
+    peak = best.x;
+    if (best.x == NOTHING || best.x == NOT_A_NUMBER || numbers.x == 0.0) {
+        if (thread == 0u) {
+            output[slot] = token_of(best);
+        }
+        return;
+    }
+
+    var cut = vec2<u32>(NOTHING + 1u, EVERY_ID);
+    if (settings.y > 0u && settings.y < params.columns) {
+        cut = narrowed(thread, cut, settings.y, 0u);
+    }
+    if (numbers.z < 1.0) {
+        cut = narrowed(thread, cut, 1u, max(1u, u32(numbers.z * 4294967296.0)));
+    }
+
+    let least = max(FARTHEST, select(FARTHEST, log(numbers.w), numbers.w > 0.0));
+    var own = vec2<u32>();
+    for (var first = thread * 4u; first < params.columns; first += THREADS * 4u) {
+        let found = orders_of(four_from(first));
+        let tops = max(max(found.x, found.y), max(found.z, found.w));
+        // A loop of one turn or none, as in the search.
+        for (var turn = u32(tops >= cut.x); turn > 0u; turn--) {
+            let words = philox(vec4<u32>(rows[slot].y + 1u, first / 4u, 0u, 0u), key);
+            for (var part = 0u; part < 4u; part++) {
+                let id = first + part;
+                let order_here = found[part];
+                let distance = below(order_here);
+                if (id < params.columns && survives(order_here, id, cut) && distance >= least) {
+                    own = stronger(own, vec2<u32>(order(bitcast<u32>(distance + noise(words[part]))), id));
+                }
+            }
+        }
+    }
+    let winner = strongest(thread, own);
+    if (thread == 0u) {
+        output[slot] = winner.y;
+    }
+}
