@@ -8,13 +8,15 @@ from doppler_core.errors import ManifestError, PlanError
 from doppler_core.manifest.head import EmbeddingPostprocessor
 from doppler_core.manifest.model import Manifest
 from doppler_core.manifest.standing import standings
-from doppler_core.plan import gemma3
 from doppler_core.plan.builder import Builder
+from doppler_core.plan.findings import step_findings
 from doppler_core.plan.names import TensorNames
 from doppler_core.plan.op import Finding, Plan, Step, Value
 from doppler_core.plan.room import Room
 from doppler_core.plan.sizes import sizes
+from doppler_core.plan.stack import Stack
 from doppler_core.plan.steps import Steps
+from doppler_core.plan.text_stack import hidden_states
 from doppler_core.text.prompt import NO_TITLE
 from doppler_core.text.tokenizer import Tokenizer
 from doppler_core.weights.tensor import Tensor
@@ -55,11 +57,10 @@ class EmbeddingModelType:
             )
         steps = Steps(manifest, "prefill", sizes(manifest).num_layers)
         build = Builder(steps, TensorNames(tensors))
-        hidden = gemma3.blocks(build, manifest, gemma3.embed(build, manifest))
-        output = _head(build, manifest, hidden)
+        output = _head(build, manifest, hidden_states(Stack(build, manifest, room.context_length)))
         not_run = Finding("execution.decode", "not run", "an embedding is one pass over the whole text")
         listed = [Finding(row.where, row.standing, row.reason) for row in standings(manifest, self.name)]
-        findings = (*listed, *steps.findings(), not_run)
+        findings = (*listed, *step_findings([steps]), not_run)
         return Plan(
             manifest.output.model_base_id or "",
             {PHASE: tuple(build.ops)},

@@ -33,8 +33,8 @@ TEXTS = (
 )
 
 
-def make_tokenizer() -> PreTrainedTokenizerFast:
-    """A byte-fallback BPE in the manner of Gemma's, with begin and end tokens around every text."""
+def make_tokenizer(around: str = "<bos> $A <eos>", extra: tuple[str, ...] = ()) -> PreTrainedTokenizerFast:
+    """A byte-fallback BPE in the manner of Gemma's: what it puts around every text, and special tokens beside SPECIAL."""
     trained = Tokenizer(models.BPE())
     trainer = trainers.BpeTrainer(
         vocab_size=VOCABULARY - FIRST_TEXT - 40,
@@ -48,6 +48,7 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
     vocabulary = {token: index for index, token in enumerate(SPECIAL)}
     vocabulary |= {f"<0x{byte:02X}>": FIRST_BYTE + byte for byte in range(256)}
     vocabulary |= {piece: FIRST_TEXT + index for index, piece in enumerate(pieces)}
+    vocabulary |= {token: len(vocabulary) + index for index, token in enumerate(extra)}
     vocabulary |= {f"<unused{index}>": index for index in range(len(vocabulary), VOCABULARY)}
     merges = [tuple(merge) for merge in learned["merges"]]
     backend = Tokenizer(
@@ -57,9 +58,10 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
     backend.decoder = decoders.Sequence(
         [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()]
     )
-    backend.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL])
+    special = [AddedToken(token, special=True, normalized=False) for token in (*SPECIAL, *extra)]
+    backend.add_special_tokens(special)
     backend.post_processor = processors.TemplateProcessing(
-        single="<bos> $A <eos>", special_tokens=[("<bos>", 2), ("<eos>", 1)]
+        single=around, special_tokens=[("<bos>", 2), ("<eos>", 1)]
     )
     return PreTrainedTokenizerFast(
         tokenizer_object=backend, bos_token="<bos>", eos_token="<eos>", unk_token="<unk>", pad_token="<pad>"

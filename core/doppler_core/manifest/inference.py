@@ -51,7 +51,7 @@ class Ffn(Section):
     activation: Literal["gelu", "geglu", "silu", "swiglu"] | None
     gated_activation: bool
     branch_mode: Literal["auto", "dense", "moe", "dense_plus_moe"]
-    use_double_wide_mlp: bool
+    use_double_wide_mlp: bool | None
     swiglu_limit: PositiveReal | None
 
 

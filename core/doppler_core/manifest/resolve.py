@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from doppler_core.errors import ContradictionError, ManifestError
+from doppler_core.manifest.layer_overrides import without_overrides
 from doppler_core.manifest.layer_pattern import SLIDING, full_layers, pattern_types
 from doppler_core.manifest.layer_sayings import checkpoint_types, pattern_says
 from doppler_core.manifest.load import load_manifest, manifest_json
@@ -104,6 +105,7 @@ def resolve(
     that a present key contradicts, with both; ManifestError names the fields that nothing fills, and those whose
     value in the checkpoint no manifest can have.
     """
+    config = without_overrides(config)
     work = _Work(manifest_json(manifest))
     _settle_model_type(work, config, sentence)
     _free_scaling_factors(work.data)

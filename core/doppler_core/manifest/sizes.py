@@ -4,14 +4,23 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from doppler_core.manifest.base import Items, Name, Objects, Positive, Section
+from doppler_core.manifest.base import Count, Items, Name, Objects, Positive, Section
 
 # A list is made of the layers' types: a bound keeps a hostile count from filling the memory.
 Layers = Annotated[int, Field(ge=1, le=10_000)]
 
 
 class Architecture(Section):
-    """`architecture`: the sizes of the text stack; max_seq_len in tokens."""
+    """`architecture`: the sizes of the text stack; max_seq_len in tokens.
+
+    Sizes that not every stack has. Null is the plain case:
+    global_head_dim, num_global_key_value_heads: those of the full layers; null = as the sliding layers'.
+    attention_k_eq_v: the full layers' values are their keys, before norm and rotation.
+    num_kv_shared_layers: so many last layers keep no keys and values, and read those of the last layer of their type
+        that does.
+    hidden_size_per_layer_input: values of a per-layer input; 0 or null = the stack has none.
+    vocab_size_per_layer_input: rows of their table; null = vocab_size.
+    """
 
     num_layers: Layers | None = None
     hidden_size: Positive | None = None
@@ -21,6 +30,12 @@ class Architecture(Section):
     head_dim: Positive | None = None
     vocab_size: Positive | None = None
     max_seq_len: Positive | None = None
+    global_head_dim: Positive | None = None
+    num_global_key_value_heads: Positive | None = None
+    attention_k_eq_v: bool | None = None
+    num_kv_shared_layers: Count | None = None
+    hidden_size_per_layer_input: Count | None = None
+    vocab_size_per_layer_input: Positive | None = None
 
 
 class Text(Section):

@@ -50,7 +50,10 @@ def standings(manifest: Manifest, model_type: str) -> tuple[Listed, ...]:
     ]
     if wrong:
         raise ManifestError("\n  ".join(wrong))
-    return tuple(_grouped([(path, row.rules[model_type], row.reason, value) for path, row, value in leaves]))
+    ruled = [(path, row.rules[model_type], row, value) for path, row, value in leaves]
+    return tuple(
+        _grouped([(path, rule, rule.reason or row.reason, value) for path, rule, row, value in ruled])
+    )
 
 
 def _leaves(value: Any, path: str, pattern: str) -> Iterator[tuple[str, Row, Any]]:

@@ -13,10 +13,12 @@ class Rule:
     """What one model type does with a field. `only`: the values it takes; None = all that the field's type allows.
 
     A null value is always taken: it means "as the checkpoint says", or that there is nothing of the kind.
+    reason: in place of the row's, where this model type has another.
     """
 
     standing: Standing
     only: tuple[Any, ...] | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,11 @@ def used(*only: Any) -> Rule:
 def off(*only: Any) -> Rule:
     """The model type has nothing of the kind: any other value than `only` is an error."""
     return Rule("must be off", only)
+
+
+def not_here(reason: str) -> Rule:
+    """The model type has nothing of the kind, for a reason of its own, and takes any value."""
+    return Rule("not for this model type", reason=reason)
 
 
 MAY = Rule("permission")

@@ -1,12 +1,16 @@
 """The standing of every field outside `inference`: conversion, session, execution, identity, towers."""
 
-from doppler_core.manifest.standing_rows import LABEL, MAY, NOT_HERE, Row, off, rows, used
+from doppler_core.manifest.standing_rows import LABEL, MAY, NOT_HERE, Row, not_here, off, rows, used
 
 _CACHE = "session.kvcache"
+_LOOP = "session.decodeLoop"
+_PER_LAYER = "session.perLayerInputs"
 _KERNELS = "execution.kernels.*"
 _KEPT = "keys and values kept between passes; pages, tiers and packed caches are not built"
 _TOKENS = "only a model that decodes token by token runs it"
-_TOWER = "only a model with this tower reads it"
+_NO_TOKENS = not_here(_TOKENS)
+_NO_INPUTS = not_here("only Gemma 4 E2B has per-layer inputs")
+_TOWER = "the tower is stored and verified; no phase of a plan runs it"
 
 SESSION: tuple[Row, ...] = (
     *rows("", "modelType", "which model type lowers the manifest", used()),
@@ -28,9 +32,9 @@ SESSION: tuple[Row, ...] = (
     *rows(
         "session.compute.defaults",
         "activationDtype",
-        "the residual stream of EmbeddingGemma reaches 1.2e5: f16 ends at 65,504",
+        "kernels here keep activations in f32; the residual stream of EmbeddingGemma reaches 1.2e5, and f16 ends at 65,504",
         used("f32"),
-        used(),
+        used("f32"),
         used(),
     ),
     *rows(
@@ -38,7 +42,7 @@ SESSION: tuple[Row, ...] = (
         "mathDtype accumDtype outputDtype",
         "arithmetic, sums and results; sums are always f32",
         used("f32"),
-        used(),
+        used("f32"),
         used(),
     ),
     *rows(_CACHE, "kvDtype", _KEPT, NOT_HERE, used(), used()),
@@ -56,22 +60,53 @@ SESSION: tuple[Row, ...] = (
     *rows(_CACHE, "quantization.mode", _KEPT, NOT_HERE, off("none"), off("none")),
     *rows(_CACHE, "quantization.bitWidth quantization.prodMode", _KEPT, NOT_HERE),
     *rows(
-        "session.decodeLoop",
-        "batchSize stopCheckMode readbackInterval readbackMode ringTokens ringStop ringStaging disableCommandBatching",
-        _TOKENS,
-        NOT_HERE,
+        _LOOP,
+        "batchSize readbackInterval",
+        "their product is the most tokens between two readbacks",
+        _NO_TOKENS,
         used(),
-        NOT_HERE,
+        _NO_TOKENS,
     ),
     *rows(
-        "session.perLayerInputs",
-        "materialization rowCache.mode rowCache.maxRows rowCache.maxBytes rowCache.decodedDtype prefetch.mode "
-        "prefetch.rowsAhead gpuUpload.mode gpuUpload.stagingRows hotCache.mode hotCache.maxTokens hotCache.maxBytes "
-        "hotCache.outputDtype",
-        "only Gemma 4 E2B has per-layer inputs",
-        NOT_HERE,
+        _LOOP,
+        "readbackMode disableCommandBatching",
+        "whether tokens are read back while the next are made, and each token by itself",
+        _NO_TOKENS,
         used(),
-        NOT_HERE,
+        _NO_TOKENS,
+    ),
+    *rows(
+        _LOOP,
+        "stopCheckMode ringTokens ringStop ringStaging",
+        "lets stops be found late and buffers be kept; nothing behind a stop is shown, the executor counts its buffers",
+        _NO_TOKENS,
+        MAY,
+        _NO_TOKENS,
+    ),
+    *rows(
+        _PER_LAYER,
+        "materialization",
+        "where the table of per-layer inputs lies",
+        _NO_INPUTS,
+        used(),
+        _NO_INPUTS,
+    ),
+    *rows(
+        _PER_LAYER,
+        "rowCache.mode rowCache.maxRows rowCache.maxBytes rowCache.decodedDtype hotCache.mode hotCache.maxTokens "
+        "hotCache.maxBytes hotCache.outputDtype",
+        "lets rows of per-layer inputs be kept; the system keeps the parts of the file that are in use",
+        _NO_INPUTS,
+        MAY,
+        _NO_INPUTS,
+    ),
+    *rows(
+        _PER_LAYER,
+        "prefetch.mode prefetch.rowsAhead gpuUpload.mode gpuUpload.stagingRows",
+        "lets rows of per-layer inputs be read ahead; they are uploaded with each step",
+        _NO_INPUTS,
+        MAY,
+        _NO_INPUTS,
     ),
     *rows(
         "session",
@@ -113,24 +148,21 @@ SESSION: tuple[Row, ...] = (
         "manifest.visionConfig",
         "vision_architecture hidden_size num_attention_heads num_hidden_layers num_key_value_heads head_dim "
         "intermediate_size patch_size pooling_kernel_size position_embedding_size default_output_length "
-        "rms_norm_eps hidden_activation rope_parameters.rope_theta",
+        "rms_norm_eps hidden_activation rope_parameters.rope_theta use_clipped_linears standardize",
         _TOWER,
         NOT_HERE,
-        used(),
+        LABEL,
         NOT_HERE,
     ),
-    *rows("manifest.visionConfig", "use_clipped_linears", _TOWER, NOT_HERE, used(True), NOT_HERE),
-    *rows("manifest.visionConfig", "standardize", _TOWER, NOT_HERE, off(False), NOT_HERE),
     *rows(
         "manifest.audioConfig",
         "audio_architecture num_hidden_layers hidden_size num_attention_heads conv_kernel_size "
         "subsampling_conv_channels output_proj_dims attention_context_left attention_context_right "
         "attention_chunk_size attention_logit_cap attention_invalid_logits_value residual_weight rms_norm_eps "
-        "hidden_act",
+        "hidden_act use_clipped_linears",
         _TOWER,
         NOT_HERE,
-        used(),
+        LABEL,
         NOT_HERE,
     ),
-    *rows("manifest.audioConfig", "use_clipped_linears", _TOWER, NOT_HERE, used(True), NOT_HERE),
 )

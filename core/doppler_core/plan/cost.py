@@ -1,11 +1,27 @@
-"""What a plan costs: bytes moved and FLOPs per op for a step of given size, bytes resident, and the least possible."""
+"""What a plan costs: bytes moved and FLOPs per op for a step of given size, bytes resident, and the least possible.
 
-from collections.abc import Mapping
+A step has `rows` rows in `sequences` sequences of equal length, which had `past` tokens each before it. Ops that a
+step must ask for count as greedy steps ask: the likeliest token is chosen, nothing else.
+"""
+
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from doppler_core.plan.arena import lay_out
-from doppler_core.plan.op import ROWS, SLOTS, Op, Plan
+from doppler_core.plan.op import HOST, LAST, ROWS, SAMPLING, SLOTS, Op, Plan, State, Value, Weight
+from doppler_core.plan.signature import per_sequence
 from doppler_core.weights.tensor import tensor_bytes
+
+_ASKED = ("", "greedy")
+_PER_VALUE: Mapping[str, int] = {
+    "rmsnorm": 4,
+    "rope": 3,
+    "gelu": 12,
+    "softcap": 4,
+    "residual": 1,
+    "gather": 1,
+    "l2norm": 3,
+}
 
 
 @dataclass(frozen=True)
@@ -19,93 +35,132 @@ class Cost:
         return Cost(self.bytes + other.bytes, self.flops + other.flops)
 
 
-def op_cost(op: Op, rows: int, sequences: int) -> Cost:
-    """The cost of an op in a step of `rows` rows in `sequences` sequences of equal length."""
+def op_cost(op: Op, rows: int, sequences: int, past: int = 0) -> Cost:
+    """The cost of an op in a step."""
     count = sequences if op.output.shape[0] == "S" else rows
-    moved = op.output.bytes(rows, sequences) + sum(value.bytes(rows, sequences) for value in op.inputs)
+    read = [value for value in op.inputs if value.name != op.output.name]
+    moved = sum(_moved(op, value, rows, sequences, past) for value in (*read, op.output))
     if op.meaning == "gather":
         moved += count * tensor_bytes(op.weights[0].dtype, (op.output.columns,))
     else:
         moved += sum(weight.resident_bytes for weight in op.weights)
-    return Cost(moved, _flops(op, rows, sequences, count))
+    return Cost(moved, _flops(op, rows, sequences, past, count))
 
 
-def _flops(op: Op, rows: int, sequences: int, count: int) -> int:
+def _moved(op: Op, value: Value, rows: int, sequences: int, past: int) -> int:
+    """Bytes of a value that the op touches: all of an intermediate, some rows of a state."""
+    if not isinstance(value, State):
+        return value.bytes(rows, sequences)
+    touched = sequences
+    if op.meaning == "store":
+        touched = rows
+    elif op.meaning == "cached_attention":
+        touched = sequences * _keys_read(op, rows, sequences, past)
+    return touched * (value.bytes(rows, sequences) // int(value.shape[0]))
+
+
+def _keys_read(op: Op, rows: int, sequences: int, past: int) -> int:
+    """Keys of a sequence that at least one of its queries sees."""
+    length = -(-rows // sequences)
+    queries, window = 1 if per_sequence(op) else length, int(op.params["window"])
+    return min(past + length, window + queries - 1) if window else past + length
+
+
+def _flops(op: Op, rows: int, sequences: int, past: int, count: int) -> int:
     if op.meaning == "matmul":
         return 2 * count * int(op.params["columns"]) * int(op.params["inner"])
-    if op.meaning == "attention":
-        length = -(-rows // sequences)
-        window = int(op.params["window"])
-        keys = min(length, window + 1) if window else length
-        if op.params["causal"]:
-            keys = (min(length, window) if window else length + 1) // 2 or 1
-        return 4 * rows * keys * int(op.params["heads"]) * int(op.params["head_dim"])
-    per_value: Mapping[str, int] = {
-        "rmsnorm": 4,
-        "rope": 3,
-        "gelu": 12,
-        "residual": 1,
-        "gather": 1,
-        "l2norm": 3,
-    }
+    if op.meaning in ("attention", "cached_attention"):
+        pairs = sequences * _pairs(op, -(-rows // sequences), past)
+        return 4 * pairs * int(op.params["heads"]) * int(op.params["head_dim"])
     if op.meaning == "pool":
         return rows * op.output.columns
-    return count * op.output.columns * per_value.get(op.meaning, 1)
+    values = op.inputs[0].columns if op.meaning == "sample" else op.output.columns
+    return count * values * _PER_VALUE.get(op.meaning, 1)
 
 
-def phase_cost(plan: Plan, phase: str, rows: int, sequences: int) -> Cost:
+def _pairs(op: Op, length: int, past: int) -> int:
+    """Pairs of a query and a key that it sees, in one sequence."""
+    window = int(op.params["window"])
+    if op.meaning == "attention" and not op.params["causal"]:
+        return length * (min(length, window + 1) if window else length)
+    first = length - 1 if per_sequence(op) else 0
+    seen = range(past + first + 1, past + length + 1)
+    return sum(min(window, keys) if window else keys for keys in seen)
+
+
+def _asked(plan: Plan, phase: str) -> Iterator[Op]:
+    return (op for op in plan.phases[phase] if op.when in _ASKED)
+
+
+def phase_cost(plan: Plan, phase: str, rows: int, sequences: int, past: int = 0) -> Cost:
     """All ops of a phase."""
     total = Cost(0, 0)
-    for op in plan.phases[phase]:
-        total += op_cost(op, rows, sequences)
+    for op in _asked(plan, phase):
+        total += op_cost(op, rows, sequences, past)
     return total
 
 
-def least_bytes(plan: Plan, phase: str, rows: int, sequences: int) -> int:
-    """What no executor can avoid: each weight of the phase once as stored, the tables in, the output out."""
-    weights = {
-        weight.name: weight for op in plan.phases[phase] if op.meaning != "gather" for weight in op.weights
-    }
+def least_bytes(plan: Plan, phase: str, rows: int, sequences: int, past: int = 0) -> int:
+    """What no executor can avoid: each weight of the phase once as stored, keys and values once, tables, outputs."""
+    ops = list(_asked(plan, phase))
+    weights = {weight.name: weight for op in ops if op.meaning != "gather" for weight in op.weights}
     looked_up = sum(
         rows * tensor_bytes(op.weights[0].stored, (op.output.columns,))
-        for op in plan.phases[phase]
+        for op in ops
         if op.meaning == "gather"
     )
     tables = ROWS.bytes(rows, sequences) + SLOTS.bytes(rows, sequences)
     stored = sum(tensor_bytes(weight.stored, weight.shape) for weight in weights.values())
-    outputs = sum(output.bytes(rows, sequences) for output in plan.outputs[phase])
-    return stored + looked_up + tables + outputs
+    written = {op.output.name for op in ops}
+    outputs = sum(output.bytes(rows, sequences) for output in plan.outputs[phase] if output.name in written)
+    return stored + looked_up + tables + outputs + _least_states(ops, rows, sequences, past)
+
+
+def _least_states(ops: list[Op], rows: int, sequences: int, past: int) -> int:
+    """Each state's rows once, as the op that reads the most of them does, and those that are written."""
+    read: dict[str, int] = {}
+    written = 0
+    for op in ops:
+        for value in op.inputs:
+            if isinstance(value, State) and value.name != op.output.name:
+                touched = _moved(op, value, rows, sequences, past)
+                read[value.name] = max(read.get(value.name, 0), touched)
+        if isinstance(op.output, State):
+            written += _moved(op, op.output, rows, sequences, past)
+    return sum(read.values()) + written
 
 
 def gpu_resident(plan: Plan) -> int:
-    """Bytes on a GPU: weights in the types the kernels read, constants, the buffers of the largest step."""
-    return (
-        sum(weight.resident_bytes for weight in plan.weights().values()) + _constants(plan) + step_bytes(plan)
-    )
+    """Bytes on a GPU: weights in the types the kernels read, constants, states, the buffers of the largest step."""
+    weights = {weight.name: weight for op in plan.ops() if op.kernel.file != HOST for weight in op.weights}
+    held = sum(weight.resident_bytes for weight in weights.values())
+    return held + _constants(plan) + state_bytes(plan) + step_bytes(plan)
 
 
 def numpy_resident(plan: Plan) -> int:
-    """Bytes of the NumPy executor: f32 matrices, constants, the buffers of the largest step."""
-    return numpy_matrices(plan) + _constants(plan) + step_bytes(plan)
+    """Bytes of the NumPy executor: f32 matrices, constants, states, the buffers of the largest step."""
+    return numpy_matrices(plan) + _constants(plan) + state_bytes(plan) + step_bytes(plan)
 
 
 def numpy_matrices(plan: Plan) -> int:
-    """Bytes of the matrices expanded to f32; weights that are looked up, or f32 already, stay in the file."""
-    looked_up = {weight.name for op in plan.ops() if op.meaning == "gather" for weight in op.weights}
-    return sum(
-        tensor_bytes("f32", weight.shape)
-        for weight in plan.weights().values()
-        if weight.name not in looked_up and weight.stored != "f32"
-    )
+    """Bytes of the matrices expanded to f32; tables that are only looked up, and f32 tensors, stay in the file."""
+    multiplied: dict[str, Weight] = {
+        weight.name: weight for op in plan.ops() if op.meaning != "gather" for weight in op.weights
+    }
+    return sum(tensor_bytes("f32", weight.shape) for weight in multiplied.values() if weight.stored != "f32")
+
+
+def state_bytes(plan: Plan) -> int:
+    """Bytes of what is kept from step to step."""
+    return sum(state.bytes(0, 0) for state in plan.states().values())
 
 
 def step_bytes(plan: Plan) -> int:
     """Bytes of intermediates and tables for the plan's largest step; phases use the same buffers in turn."""
     rows, sequences = plan.largest.rows, plan.largest.sequences
-    arenas = [
-        lay_out(ops, plan.kept(phase), rows, sequences).bytes for phase, ops in plan.phases.items()
-    ]
-    return max(arenas, default=0) + ROWS.bytes(rows, sequences) + SLOTS.bytes(rows, sequences)
+    arenas = [lay_out(ops, plan.kept(phase), rows, sequences).bytes for phase, ops in plan.phases.items()]
+    tables = (ROWS, SLOTS, LAST, SAMPLING) if plan.states() else (ROWS, SLOTS)
+    return max(arenas, default=0) + sum(table.bytes(rows, sequences) for table in tables)
 
 
 def _constants(plan: Plan) -> int:

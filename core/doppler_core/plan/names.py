@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from doppler_core.errors import PlanError
+from doppler_core.weights.storage import to_f32
 from doppler_core.weights.tensor import Tensor
 
 # Role of an op -> the module that holds its weight, as manifests ("layer.{L}.<module>") and checkpoints name it.
@@ -22,10 +23,22 @@ MODULES: Mapping[str, str] = {
     "down_proj": "mlp.down_proj",
     "post_feedforward_norm": "post_feedforward_layernorm",
     "final_norm": "norm",
+    "lm_head": "lm_head",
+    "lm_head_prefill": "lm_head",
+    "router": "router.proj",
+    "per_layer_embed": "embed_tokens_per_layer",
+    "per_layer_model_projection": "per_layer_model_projection",
+    "per_layer_projection_norm": "per_layer_projection_norm",
+    "per_layer_gate": "per_layer_input_gate",
+    "per_layer_projection": "per_layer_projection",
+    "per_layer_norm": "post_per_layer_input_norm",
 }
 
 # What publishers put before the text stack's names, tried in this order.
 PREFIXES = ("", "model.", "language_model.", "model.language_model.", "language_model.model.")
+
+# Where publishers put the weight of an output head that is not tied to the token table.
+HEADS = ("lm_head.weight", "model.lm_head.weight", "language_model.lm_head.weight")
 
 
 def logical_name(role: str, layer: int | None) -> str | None:
@@ -37,10 +50,11 @@ def logical_name(role: str, layer: int | None) -> str | None:
 
 
 class TensorNames:
-    """Finds the tensors of a text stack whatever its publisher put before their names."""
+    """Finds the tensors of a text stack whatever its publisher put before their names, and knows which were asked for."""
 
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
         self._tensors = tensors
+        self._read: set[str] = set()
         found = [prefix for prefix in PREFIXES if f"{prefix}embed_tokens.weight" in tensors]
         if not found:
             raise PlanError(
@@ -51,12 +65,41 @@ class TensorNames:
 
     def tensor(self, role: str, layer: int | None) -> Tensor:
         """The weight of a role."""
-        module = MODULES[role]
-        place = module if layer is None else f"layers.{layer}.{module}"
-        return self.named(f"{self._prefix}{place}.weight")
+        return self.named(self.name(role, layer))
+
+    def name(self, role: str, layer: int | None) -> str:
+        """What this publisher calls the weight of a role."""
+        return f"{self._place(MODULES[role], layer)}.weight"
+
+    def head(self) -> Tensor:
+        """The output head's own weight, which stands beside the text stack and not in it."""
+        found = [name for name in HEADS if name in self._tensors]
+        return self.named(found[0] if found else HEADS[0])
+
+    def layer_scalar(self, layer: int) -> float:
+        """The factor on a layer's output, the one value of its `layer_scalar`; 1 where the checkpoint has none."""
+        name = self._place("layer_scalar", layer)
+        if name not in self._tensors:
+            return 1.0
+        tensor = self.named(name)
+        if tensor.rows * tensor.columns != 1:
+            raise PlanError(f"{name}: expected one value, found shape {list(tensor.shape)}")
+        return float(to_f32(tensor).reshape(-1)[0])
 
     def named(self, name: str) -> Tensor:
         """The tensor of exactly this name."""
         if name not in self._tensors:
             raise PlanError(f"the weights have no tensor {name!r}, which the plan needs")
+        self._read.add(name)
         return self._tensors[name]
+
+    def has(self, name: str) -> bool:
+        """Whether there is a tensor of exactly this name."""
+        return name in self._tensors
+
+    def unread(self) -> set[str]:
+        """Names of the tensors that nothing asked for."""
+        return set(self._tensors) - self._read
+
+    def _place(self, module: str, layer: int | None) -> str:
+        return self._prefix + (module if layer is None else f"layers.{layer}.{module}")

@@ -14,7 +14,7 @@ from doppler_core.errors import ManifestError
 from doppler_core.manifest.digest import kernel_digest
 from doppler_core.plan.kernels import signature
 from doppler_core.plan.op import Kernel, Op, Plan, Scalar
-from doppler_core.plan.reading import weight_for
+from doppler_core.plan.reading import agreed, weight_for
 from doppler_core.plan.signature import fits
 from doppler_core.settings import data_dir
 
@@ -104,7 +104,7 @@ def apply_profile(plan: Plan, profile: Profile, storage_buffers: int = 8) -> Pla
         if rule.storage_buffers is None or storage_buffers < rule.storage_buffers
     ]
     phases = {phase: tuple(_substitute(op, rules) for op in ops) for phase, ops in plan.phases.items()}
-    return dataclasses.replace(plan, phases=phases, profile=profile.name)
+    return agreed(dataclasses.replace(plan, phases=phases, profile=profile.name))
 
 
 def _substitute(op: Op, rules: Sequence[Substitution]) -> Op:
@@ -115,10 +115,8 @@ def _substitute(op: Op, rules: Sequence[Substitution]) -> Op:
             continue
         digest = kernel_digest(rule.replacement, rule.replacement_entry)
         kernel = Kernel(rule.replacement, rule.replacement_entry, digest, dict(rule.constants))
-        if not fits(signature(kernel), op):
-            continue
         note = f"for {op.kernel}: {rule.reason}"
-        return dataclasses.replace(
+        changed = dataclasses.replace(
             op,
             kernel=kernel,
             weights=tuple(
@@ -127,6 +125,8 @@ def _substitute(op: Op, rules: Sequence[Substitution]) -> Op:
             origin="substituted",
             note="; ".join(part for part in (op.note, note) if part),
         )
+        if fits(signature(kernel), changed):
+            return changed
     return op
 
 

@@ -1,8 +1,10 @@
 """How a kernel reads a stored tensor: as it is stored, or expanded while it is loaded."""
 
+import dataclasses
+
 from doppler_core.errors import PlanError
 from doppler_core.plan.kernels import signature
-from doppler_core.plan.op import Kernel, Weight
+from doppler_core.plan.op import HOST, Kernel, Op, Plan, Weight
 from doppler_core.weights.tensor import StorageType
 
 
@@ -12,14 +14,56 @@ def weight_for(kernel: Kernel, name: str, shape: tuple[int, ...], stored: Storag
     A packed kernel reads its own packing alone, and values are never packed while loading. f32 goes before f16
     where the kernel has both: it holds every stored type without loss.
     """
-    accepted = next(
-        (operand.dtypes for operand in signature(kernel).operands if operand.kind == "weight"), ()
-    )
-    order: tuple[StorageType, ...] = (stored, "f32", "f16")
-    for dtype in order:
+    accepted = _accepted(kernel)
+    for dtype in _order(stored):
         if dtype in accepted:
             return Weight(name, shape, stored, dtype)
     raise PlanError(
         f"{label}: {kernel} reads weights stored as {' or '.join(accepted) or 'nothing'}, but {name} is stored as {stored}; "
         f"name a kernel for {stored}, or convert the checkpoint with this manifest"
     )
+
+
+def agreed(plan: Plan) -> Plan:
+    """The plan with each tensor read in one type, as it is loaded once: the best that all its readers take.
+
+    PlanError names two ops that take none in common. The token table of a tied head is what has two readers.
+    """
+    readers: dict[str, list[Op]] = {}
+    for op in plan.ops():
+        for weight in op.weights:
+            if op.kernel.file != HOST:
+                readers.setdefault(weight.name, []).append(op)
+    types = {name: _common(name, ops) for name, ops in readers.items()}
+
+    def settled(op: Op) -> Op:
+        if op.kernel.file == HOST:
+            return op
+        weights = tuple(dataclasses.replace(weight, dtype=types[weight.name]) for weight in op.weights)
+        return op if weights == op.weights else dataclasses.replace(op, weights=weights)
+
+    phases = {phase: tuple(settled(op) for op in ops) for phase, ops in plan.phases.items()}
+    return dataclasses.replace(plan, phases=phases)
+
+
+def _common(name: str, ops: list[Op]) -> StorageType:
+    weights = [next(weight for weight in op.weights if weight.name == name) for op in ops]
+    if len({weight.dtype for weight in weights}) == 1:
+        return weights[0].dtype
+    for dtype in _order(weights[0].stored):
+        if all(dtype in _accepted(op.kernel) for op in ops):
+            return dtype
+    first, other = ops[0], next(op for op, weight in zip(ops, weights, strict=True) if weight != weights[0])
+    raise PlanError(
+        f"{name}, stored as {weights[0].stored}: {first.kernel} of {first.label} reads it as "
+        f"{' or '.join(_accepted(first.kernel))}, {other.kernel} of {other.label} as "
+        f"{' or '.join(_accepted(other.kernel))}; name kernels that read one type"
+    )
+
+
+def _accepted(kernel: Kernel) -> tuple[str, ...]:
+    return next((operand.dtypes for operand in signature(kernel).operands if operand.kind == "weight"), ())
+
+
+def _order(stored: StorageType) -> tuple[StorageType, ...]:
+    return (stored, "f32", "f16")

@@ -9,10 +9,12 @@ class Room:
 
     context_length: the most tokens of a sequence, prompt and answer together.
     slots: sequences whose keys and values are kept at the same time. chunk: the most rows of a step.
+    snapshots: copies of sliding layers' keys and values that are kept beside those of the slots.
     memory: bytes that weights may take on the device; None = they are known to fit, or nobody knows.
     """
 
     context_length: int
     slots: int
     chunk: int
+    snapshots: int = 0
     memory: int | None = None

@@ -25,6 +25,9 @@ FieldType = Literal["u32", "f32"]
 Bound = Value | Weight | Constant
 Params = Mapping[str, Scalar]
 
+# What changes an op's result and only some kernels know, with the value that changes nothing.
+_NEUTRAL: Params = {"gain": 1.0, "up_first": 0}
+
 _TABLES = {table.name: table for table in (ROWS, SLOTS, LAST, SAMPLING)}
 
 
@@ -94,12 +97,21 @@ def misfit(signature: Signature, op: Op) -> str:
     wanted = [
         *(f"{name} a multiple of {n}" for name, n in signature.multiples.items() if int(op.params[name]) % n),
         *(f"{name} at most {n}" for name, n in signature.most.items() if op.params[name] > n),
+        *(
+            f"{name} {neutral:g}"
+            for name, neutral in _NEUTRAL.items()
+            if name not in signature.params and op.params.get(name, neutral) != neutral
+        ),
     ]
     return ", ".join(wanted)
 
 
 def fits(signature: Signature, op: Op) -> bool:
-    """Whether the op's sizes are ones the kernel takes; a profile substitutes only kernels that fit."""
+    """Whether the kernel takes the op's operands and sizes; a profile substitutes only kernels that fit."""
+    try:
+        bind_operands(signature, op)
+    except PlanError:
+        return False
     return not misfit(signature, op)
 
 

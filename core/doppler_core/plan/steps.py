@@ -11,24 +11,49 @@ from typing import Literal
 
 from doppler_core.errors import PlanError
 from doppler_core.manifest.digest import kernel_digest
-from doppler_core.manifest.execution import Step
+from doppler_core.manifest.execution import Precision, Step
 from doppler_core.manifest.model import Manifest
-from doppler_core.plan.op import Finding, Kernel, Origin
+from doppler_core.plan.op import Kernel, Origin
 
-# The role whose kernel an implied role takes: an implied norm is a norm, an implied projection a matmul.
-STAND_INS: Mapping[str, str] = {
-    "q_norm": "input_norm",
-    "k_norm": "input_norm",
-    "v_norm": "input_norm",
-    "pre_feedforward_norm": "input_norm",
-    "post_feedforward_norm": "input_norm",
-    "dense": "o_proj",
+# The step that stands for a role under another name: `ffn` is gate, up, activation and down in one word.
+OTHER_NAMES: Mapping[str, str] = {"activation": "ffn"}
+
+# The roles whose kernel an implied role takes, the first that is declared: a norm's for a norm, a matmul's for a
+# projection. `ffn` names the kernel of its activation, so that its projections take o_proj's.
+STAND_INS: Mapping[str, tuple[str, ...]] = {
+    "q_norm": ("input_norm",),
+    "k_norm": ("input_norm",),
+    "v_norm": ("input_norm",),
+    "pre_feedforward_norm": ("input_norm",),
+    "post_feedforward_norm": ("input_norm",),
+    "per_layer_norm": ("input_norm",),
+    "per_layer_projection_norm": ("input_norm",),
+    "gate_proj": ("o_proj",),
+    "up_proj": ("o_proj",),
+    "down_proj": ("o_proj",),
+    "dense": ("o_proj",),
+    "per_layer_gate": ("o_proj",),
+    "per_layer_projection": ("o_proj",),
+    "per_layer_model_projection": ("o_proj",),
+    "per_layer_activation": ("activation", "ffn"),
+    "per_layer_residual": ("ffn_residual",),
+    "per_layer_inputs": ("ffn_residual",),
+    "per_layer_embed": ("embed",),
 }
 
-# Ops of the embedding head, which the step lists have no words for.
+# Ops that the step lists have no words for.
 OWN_KERNELS: Mapping[str, tuple[str, str]] = {
     "pool": ("pool_mean.wgsl", "main"),
     "l2norm": ("l2norm.wgsl", "main"),
+    "store": ("store.wgsl", "main"),
+    "last_rows": ("last_rows.wgsl", "main"),
+    "last_per_layer_inputs": ("last_rows.wgsl", "main"),
+    "softcap": ("softcap.wgsl", "main"),
+    "adjust": ("adjust.wgsl", "main"),
+    "draw": ("draw.wgsl", "main"),
+    "logprobs": ("logprobs.wgsl", "main"),
+    "count": ("count.wgsl", "main"),
+    "advance": ("advance.wgsl", "main"),
 }
 
 
@@ -44,18 +69,23 @@ class Place:
 
 
 class Steps:
-    """The steps of one phase: `preLayer`, the phase's own list per layer, `postLayer`."""
+    """The steps of one phase: `preLayer`, the phase's own list per layer, `postLayer`.
+
+    kernels: those of the manifest by key. declared: all steps; asked: those that an op was made of; voided: why a layer
+    has no op of a role.
+    """
 
     def __init__(self, manifest: Manifest, phase_list: Literal["decode", "prefill"], layers: int) -> None:
         execution = manifest.execution
-        self._kernels = {
+        self.kernels = {
             key: Kernel(kernel.kernel, kernel.entry, kernel.digest, dict(kernel.constants))
             for key, kernel in execution.kernels.items()
         }
-        self._steps: dict[Place, Step] = {}
-        self._asked: set[Place] = set()
-        self._void: dict[Place, str] = {}
-        self._list = phase_list
+        self._precisions = {key: kernel.precision for key, kernel in execution.kernels.items()}
+        self.phase_list = phase_list
+        self.declared: dict[Place, Step] = {}
+        self.asked: set[Place] = set()
+        self.voided: dict[Place, str] = {}
         self._add([*execution.pre_layer, *execution.post_layer], None)
         for layer in range(layers):
             declared = execution.layer_steps(phase_list, layer)
@@ -69,14 +99,14 @@ class Steps:
     def _add(self, steps: Iterable[Step], layer: int | None) -> None:
         for step in steps:
             place = Place(step.op, layer)
-            if step.kernel not in self._kernels:
+            if step.kernel not in self.kernels:
                 raise PlanError(
                     f"step {place} names the kernel {step.kernel!r}, which execution.kernels does not have; "
-                    f"it has {sorted(self._kernels)}"
+                    f"it has {sorted(self.kernels)}"
                 )
-            if place in self._steps:
+            if place in self.declared:
                 raise PlanError(f"step {place} is declared twice; keep one of them")
-            self._steps[place] = step
+            self.declared[place] = step
 
     def resolve(self, role: str, layer: int | None, tensor: str | None) -> tuple[Kernel, Origin, str]:
         """The kernel of a role, whether it was declared or implied, and a note on where it comes from.
@@ -84,50 +114,41 @@ class Steps:
         `tensor` is the logical name the step's weights must have, `{L}` for the layer.
         """
         place = Place(role, layer)
-        step = self._steps.get(place)
+        if place not in self.declared and role in OTHER_NAMES:
+            place = Place(OTHER_NAMES[role], layer)
+        step = self.declared.get(place)
         if step is not None:
-            self._asked.add(place)
+            self.asked.add(place)
             if step.weights is not None and tensor is not None and step.weights != tensor:
                 raise PlanError(
                     f"step {place} names the weights {step.weights!r}, but this role reads {tensor!r}"
                 )
-            return self._kernels[step.kernel], "declared", ""
+            return self.kernels[step.kernel], "declared", "" if step.op == role else f"step {step.op}"
         if role in OWN_KERNELS:
             file, entry = OWN_KERNELS[role]
             return Kernel(file, entry, kernel_digest(file, entry)), "implied", ""
-        stand_in = self._stand_in(STAND_INS.get(role), layer)
+        stand_in = self._stand_in(role, layer)
         if stand_in is None:
             raise PlanError(
-                f"execution.{self._list} declares no step for the role {role!r}"
+                f"execution.{self.phase_list} declares no step for the role {role!r}"
                 + ("" if layer is None else f" of layer {layer}")
                 + " and nothing stands in for it; add the step"
             )
-        return self._kernels[stand_in.kernel], "implied", f"kernel of {stand_in.op}"
+        return self.kernels[stand_in.kernel], "implied", f"kernel of {stand_in.op}"
 
-    def _stand_in(self, role: str | None, layer: int | None) -> Step | None:
-        if role is None:
-            return None
-        return self._steps.get(Place(role, 0 if layer is None else layer))
+    def _stand_in(self, role: str, layer: int | None) -> Step | None:
+        """The first of its stand-ins that the layer's list declares; outside the layers, layer 0's or their own."""
+        for name in STAND_INS.get(role, ()):
+            for place in (Place(name, 0 if layer is None else layer), Place(name, None)):
+                if place in self.declared:
+                    return self.declared[place]
+        return None
+
+    def precision(self, role: str, layer: int | None) -> Precision | None:
+        """The types that a declared step's kernel is to be used with; None: none are named."""
+        step = self.declared.get(Place(role, layer))
+        return None if step is None else self._precisions[step.kernel]
 
     def void(self, role: str, layer: int, reason: str) -> None:
         """Say that this layer has no such op, should the manifest declare it."""
-        self._void[Place(role, layer)] = reason
-
-    def findings(self) -> tuple[Finding, ...]:
-        """Void steps and kernels that no step uses; PlanError on a step that nothing asked for."""
-        found = []
-        for place in self._steps:
-            if place in self._asked:
-                continue
-            if place not in self._void:
-                raise PlanError(
-                    f"step {place} is declared, but this architecture has no such op; remove the step"
-                )
-            found.append(Finding(f"step {place}", "void", self._void[place]))
-        used = {self._steps[place].kernel for place in self._asked}
-        found += [
-            Finding(f"execution.kernels.{key}", "unused", "no step of the phases that run names it")
-            for key in self._kernels
-            if key not in used
-        ]
-        return tuple(found)
+        self.voided[Place(role, layer)] = reason

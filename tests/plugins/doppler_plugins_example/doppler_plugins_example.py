@@ -12,6 +12,7 @@ from doppler_core.device.executor import Executor
 from doppler_core.engine.request import Capabilities
 from doppler_core.manifest.model import Manifest
 from doppler_core.plan.builder import Builder
+from doppler_core.plan.findings import step_findings
 from doppler_core.plan.names import TensorNames
 from doppler_core.plan.op import Plan, Step
 from doppler_core.plan.room import Room
@@ -65,8 +66,9 @@ class StaticVectors:
         x = build.emit("pool", "pool", None, [x], ("S", columns), params=size)
         x = build.emit("l2norm", "l2norm", None, [x], ("S", columns), params=size)
         name = manifest.output.model_base_id or self.name
+        findings = tuple(step_findings([steps]))
         largest = Step(max(room.context_length, room.chunk), 256)
-        return Plan(name, {PHASE: tuple(build.ops)}, {PHASE: (x,)}, steps.findings(), largest=largest)
+        return Plan(name, {PHASE: tuple(build.ops)}, {PHASE: (x,)}, findings, largest=largest)
 
     def driver(self, executor: Executor, tokenizer: Tokenizer, manifest: Manifest) -> EmbeddingDriver:
         """The driver of every embedding plan: it packs texts into steps and puts results in order."""

@@ -1,0 +1,68 @@
+"""What the layers of a text stack share while they are lowered, and the rows that go into the first of them."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from doppler_core.errors import PlanError
+from doppler_core.manifest.model import Manifest
+from doppler_core.plan.builder import Builder, Params
+from doppler_core.plan.layers import Layer, layers
+from doppler_core.plan.op import State, Value
+from doppler_core.plan.sizes import Sizes, given, sizes
+
+
+@dataclass(frozen=True)
+class Stack:
+    """One phase of a text stack.
+
+    positions: how many a sequence may have. states: keys and values by the layer that owns them; None where a
+    sequence is whole within a step and nothing is kept.
+    """
+
+    build: Builder
+    manifest: Manifest
+    positions: int
+    states: Mapping[int, State] | None = None
+
+    @cached_property
+    def sizes(self) -> Sizes:
+        """The manifest's `architecture`."""
+        return sizes(self.manifest)
+
+    @cached_property
+    def layers(self) -> tuple[Layer, ...]:
+        """All layers in order."""
+        return layers(self.manifest)
+
+    @cached_property
+    def norm(self) -> Params:
+        """The numerics of every norm."""
+        normalization = self.manifest.inference.normalization
+        plus_one = normalization.rms_norm_weight_offset
+        return {
+            "eps": given(normalization.rms_norm_eps, "normalization.rmsNormEps"),
+            "offset": float(given(plus_one, "normalization.rmsNormWeightOffset")),
+        }
+
+
+def embed(stack: Stack) -> Value:
+    """The scaled rows of the token table, [T, hidden]."""
+    architecture, output = stack.sizes, stack.manifest.inference.output
+    table = stack.build.names.tensor("embed", None)
+    expected = (architecture.vocab_size, architecture.hidden_size)
+    if table.shape != expected:
+        raise PlanError(
+            f"{table.name}: expected shape {list(expected)} (architecture), found {list(table.shape)}"
+        )
+    scale = math.sqrt(architecture.hidden_size) if output.scale_embeddings else output.embedding_scale or 1.0
+    return stack.build.emit(
+        "gather",
+        "embed",
+        None,
+        [],
+        ("T", architecture.hidden_size),
+        weights=[table],
+        params={"columns": architecture.hidden_size, "scale": scale},
+    )

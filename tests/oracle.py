@@ -1,0 +1,56 @@
+"""A plan run by its meanings alone, op by op, states as plain arrays: what every executor is held against."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from doppler_core.plan.constants import make
+from doppler_core.plan.meaning import MEANINGS
+from doppler_core.plan.op import ROWS, Op, Plan, State
+from doppler_core.plan.operands import Operands, Tables
+from doppler_core.plan.signature import per_sequence
+from doppler_core.weights.storage import to_f32
+from doppler_core.weights.tensor import Tensor
+
+Values = dict[str, npt.NDArray[Any]]
+
+
+class Oracle:
+    """A plan, its weights in f32, and its states: f32 where the plan's are f16, u32 where they are."""
+
+    def __init__(self, plan: Plan, tensors: Mapping[str, Tensor]) -> None:
+        self.plan = plan
+        self._weights = {
+            name: to_f32(tensors[name]).reshape(weight.shape) for name, weight in plan.weights().items()
+        }
+        self._constants = {constant.name: make(constant) for op in plan.ops() for constant in op.constants}
+        self.states: Values = {
+            name: np.zeros(state.shape, np.uint32 if state.dtype == "u32" else np.float32)
+            for name, state in plan.states().items()
+        }
+
+    def run(self, phase: str, tables: Tables, active: Collection[str] = ()) -> Values:
+        """Run a step; every value of it by name, and `rows` as the step leaves them."""
+        values: Values = {ROWS.name: tables.rows}
+        for op in self.plan.phases[phase]:
+            if op.when and op.when not in active:
+                continue
+            result = MEANINGS[op.meaning](op.params, self._given(op, values), self._tables(op, tables))
+            if isinstance(op.output, State):
+                self.states[op.output.name] = result
+            else:
+                values[op.output.name] = result
+        return values
+
+    def _given(self, op: Op, values: Values) -> Operands:
+        return Operands(
+            [self.states[one.name] if isinstance(one, State) else values[one.name] for one in op.inputs],
+            [self._weights[weight.name] for weight in op.weights],
+            [self._constants[constant.name] for constant in op.constants],
+        )
+
+    @staticmethod
+    def _tables(op: Op, tables: Tables) -> Tables:
+        return tables.of_sequences() if per_sequence(op) else tables
