@@ -32,17 +32,17 @@ def all_f32(name: str, shape: tuple[int, ...]) -> Type:
     return Type.F32
 
 
-def write_gguf(
-    folder: Path, path: Path, type_of: TypeOf = all_f32, *, without: tuple[str, ...] = (), merges: bool = True
-) -> Path:
-    """The checkpoint in a folder as a GGUF file; without: names (as written) of tensors to leave out."""
+def write_gguf(folder: Path, path: Path, type_of: TypeOf = all_f32, *, without: tuple[str, ...] = ()) -> Path:
+    """The checkpoint in a folder as a GGUF file, its chat template too; without: tensors (as written) to leave out."""
     checkpoint = read_checkpoint(folder)
     architecture = ARCHITECTURES[checkpoint.config["architectures"][0]]
     writer = gguf.GGUFWriter(path, gguf.MODEL_ARCH_NAMES[architecture])
     text = checkpoint.config.get("text_config", checkpoint.config)
     write_settings(writer, text)
     if (tokenizer := checkpoint.tokenizer_files.get("tokenizer.json")) is not None:
-        write_tokenizer(writer, read_json_object(tokenizer), merges=merges)
+        write_tokenizer(writer, read_json_object(tokenizer))
+    if (template := checkpoint.tokenizer_files.get("chat_template.jinja")) is not None:
+        writer.add_chat_template(template.read_text())
     for name, values in named_tensors(checkpoint, architecture, text).items():
         if name not in without:
             write_tensor(writer, name, values, type_of(name, values.shape))
@@ -100,7 +100,7 @@ def write_settings(writer: gguf.GGUFWriter, text: Mapping[str, Any]) -> None:
     )
 
 
-def write_tokenizer(writer: gguf.GGUFWriter, tokenizer: Mapping[str, Any], *, merges: bool) -> None:
+def write_tokenizer(writer: gguf.GGUFWriter, tokenizer: Mapping[str, Any]) -> None:
     """A tokenizer.json's tokens and types, and its merges."""
     vocabulary: dict[str, int] = tokenizer["model"]["vocab"]
     tokens = sorted(vocabulary, key=vocabulary.__getitem__)
@@ -108,12 +108,11 @@ def write_tokenizer(writer: gguf.GGUFWriter, tokenizer: Mapping[str, Any], *, me
     types |= {f"<0x{byte:02X}>": TokenType.BYTE for byte in range(256)}
     for token in tokenizer["added_tokens"]:
         types[token["content"]] = TokenType.CONTROL if token["special"] else TokenType.USER_DEFINED
-    writer.add_tokenizer_model("gemma4" if merges else "llama")
+    writer.add_tokenizer_model("gemma4")
     writer.add_token_list(tokens)
     writer.add_token_types([types[token] for token in tokens])
     writer.add_token_scores([-1000.0] * len(tokens))
-    if merges:
-        writer.add_token_merges([" ".join(merge) for merge in tokenizer["model"]["merges"]])
+    writer.add_token_merges([" ".join(merge) for merge in tokenizer["model"]["merges"]])
     writer.add_bos_token_id(vocabulary["<bos>"])
     writer.add_eos_token_id(vocabulary["<eos>"])
     writer.add_pad_token_id(vocabulary["<pad>"])
@@ -155,7 +154,7 @@ def written_name(name: str, names: gguf.TensorNameMap, architecture: gguf.MODEL_
         if name.endswith("router.per_expert_scale"):
             return f"blk.{layer}.ffn_down_exps.scale"
         name += "" if name.endswith(".weight") else ".weight"
-    elif architecture == gguf.MODEL_ARCH.GEMMA_EMBEDDING:
+    elif not name.startswith("model."):
         name = f"model.{name}"
     found = names.get_name(name, try_suffixes=(".weight",))
     assert found is not None, name

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 from gguf import GGMLQuantizationType as Type
 from gguf_files import write_gguf
+from weights_files import change_json
 
 from doppler_core.engine.engine import Engine
 from doppler_core.errors import ContradictionError, FileFormatError, SettingsError
@@ -127,6 +129,32 @@ def test_a_manifest_for_plain_norms_contradicts_a_gguf_file(
     path.write_text(json.dumps(data))
     with pytest.raises(ContradictionError, match="rmsNormWeightOffset: the manifest says true"):
         open_engine(exact, dataclasses.replace(settings, manifest=str(path)))
+
+
+@pytest.mark.parametrize("chats", [False, True])
+def test_a_checkpoint_chats_if_it_ships_a_template_and_a_files_own_types_stand_for_quantization(
+    tiny_checkpoint: Path, settings: EngineSettings, tmp_path: Path, chats: bool
+) -> None:
+    """The tiny model's text stack as the causal Gemma 3 it could be."""
+    folder = tmp_path / "causal"
+    folder.mkdir()
+    for name in ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(tiny_checkpoint / name, folder)
+    change_json(
+        folder / "config.json", architectures=["Gemma3ForCausalLM"], use_bidirectional_attention=False
+    )
+    if chats:
+        (folder / "chat_template.jinja").write_text("{{ messages }}")
+    file = write_gguf(folder, tmp_path / "causal.gguf")
+    for path, stored, offset in ((folder, "f16", True), (file, None, False)):
+        manifest = resolve_checkpoint(path, settings).manifest
+        assert manifest.model_type == "causal"
+        assert (manifest.inference.chat_template.type, manifest.inference.chat_template.enabled) == (
+            "gemma",
+            chats,
+        )
+        assert {manifest.quantization.weights, manifest.quantization.embeddings} == {stored}
+        assert manifest.inference.normalization.rms_norm_weight_offset is offset
 
 
 def test_a_damaged_file_is_an_error_with_its_name(exact: Path, settings: EngineSettings) -> None:

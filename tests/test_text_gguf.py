@@ -50,7 +50,7 @@ def published(tiny_checkpoint: Path) -> Path:
 @pytest.fixture
 def from_merges(published: Path, tmp_path: Path) -> Metadata:
     writer = gguf.GGUFWriter(tmp_path / "m.gguf", "gemma-embedding")
-    write_tokenizer(writer, json.loads(published.read_text()), merges=True)
+    write_tokenizer(writer, json.loads(published.read_text()))
     writer.add_chat_template("{{ messages }}")
     writer.add_float32("general.sampling.temp", 0.75)
     return metadata(tmp_path / "m.gguf", writer)
@@ -236,6 +236,6 @@ def test_a_merge_of_one_token_is_refused(published: Path, tmp_path: Path) -> Non
     tokenizer = json.loads(published.read_text())
     tokenizer["model"]["merges"][3] = ["ab"]
     writer = gguf.GGUFWriter(tmp_path / "m.gguf", "gemma4")
-    write_tokenizer(writer, tokenizer, merges=True)
+    write_tokenizer(writer, tokenizer)
     with pytest.raises(FileFormatError, match="merges: merge 3: expected two tokens, found 'ab'"):
         vocabulary(metadata(tmp_path / "m.gguf", writer))

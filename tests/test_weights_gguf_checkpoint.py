@@ -1,5 +1,6 @@
 """GGUF files as checkpoints: the same tensors and the same config as the publisher's folder they were made from."""
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,12 @@ import numpy as np
 import pytest
 from gemma4_folder import write_gemma4
 from gguf_files import finish, write_gguf, write_settings
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from doppler_core.errors import FileFormatError
 from doppler_core.weights.checkpoint import Checkpoint, read_checkpoint
+from doppler_core.weights.gguf import open_gguf
 from doppler_core.weights.gguf_checkpoint import read_gguf
 from doppler_core.weights.storage import to_f32
 
@@ -186,3 +190,27 @@ def test_a_rotation_that_is_not_proportional_is_refused(tmp_path: Path) -> None:
     write_gemma4(tmp_path / "hf")
     with pytest.raises(FileFormatError, match=r"no tensor 'rope_freqs\.weight'"):
         read_gguf(write_gguf(tmp_path / "hf", tmp_path / "g.gguf", without=("rope_freqs.weight",)))
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    edits=st.lists(
+        st.tuples(st.floats(0, 1, exclude_max=True), st.binary(min_size=1, max_size=4)),
+        min_size=1,
+        max_size=3,
+    )
+)
+def test_a_changed_head_is_read_or_refused_as_a_checkpoint_too(
+    tmp_path_factory: pytest.TempPathFactory, edits: list[tuple[float, bytes]]
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "changed-checkpoint.gguf"
+    if not (whole := path.with_suffix(".whole")).exists():
+        write_gguf(write_gemma4(path.with_suffix(".hf")), whole)
+    content = bytearray(whole.read_bytes())
+    head = open_gguf(whole).head.size
+    for place, values in edits:
+        at = int(place * head)
+        content[at : at + len(values)] = values
+    path.write_bytes(bytes(content))
+    with contextlib.suppress(FileFormatError):
+        read_gguf(path)

@@ -45,7 +45,7 @@ class EmbeddingWords(BaseModel):
     """
 
     model: Word[Annotated[PathText, Field(min_length=1)]]
-    """A bundled or cached name, an artifact, a Hugging Face folder, or `hf:org/name[@revision]`."""
+    """A bundled or cached name, an artifact, a GGUF file, a Hugging Face folder, or `hf:org/name[@revision]`."""
     precision: Word[str | None] = None
     """Which of the checkpoint's shipped manifests: "f16", "q8_0", "q4k"; None = its default."""
     manifest: Word[PathText | None] = None
