@@ -40,10 +40,15 @@ fn first_seen(position: u32) -> u32 {
     return select(0u, position + 1u - params.window, params.window > 0u && position >= params.window);
 }
 
-// Where the key of a position begins, in fours, for the query head's key head; its value lies value_offset() behind.
-fn key_at(place: u32, position: u32, head: u32) -> u32 {
-    let line = place * params.capacity + position % params.capacity;
-    let kv_head = head / (params.heads / params.kv_heads);
+// The key head of a query head.
+fn key_head(head: u32) -> u32 {
+    return head / (params.heads / params.kv_heads);
+}
+
+// Where a key begins, in fours; its value lies value_offset() behind. `ring`: position % capacity, or up to a capacity
+// above, so that a loop over neighbouring positions takes the remainder once.
+fn key_at(place: u32, ring: u32, kv_head: u32) -> u32 {
+    let line = place * params.capacity + select(ring, ring - params.capacity, ring >= params.capacity);
     return (line * 2u * params.kv_heads + kv_head) * (params.head_dim / 4u);
 }
 

@@ -22,6 +22,7 @@ fn attend(group: u32, thread: u32) {
     let own = (row * params.heads + head) * fours;
     let position = rows[row].y;
     let place = slots[rows[row].z].w;
+    let kv_head = key_head(head);
 
     if (thread < fours) {
         query[thread] = q[own + thread] * params.scale;
@@ -33,9 +34,10 @@ fn attend(group: u32, thread: u32) {
     var peak = MASKED;
     for (var start = first_seen(position); start <= position; start += THREADS) {
         let count = min(THREADS, position + 1u - start);
+        let ring = start % params.capacity;
         var score = MASKED;
         if (thread < count) {
-            let at = key_at(place, start + thread, head);
+            let at = key_at(place, ring + thread, kv_head);
             var product = 0.0;
             for (var i = 0u; i < fours; i++) {
                 product += dot(query[i], state_four(at + i));
@@ -59,7 +61,7 @@ fn attend(group: u32, thread: u32) {
         for (var key = part; key < select(0u, count, part < parts); key += parts) {
             let weight = exp(scores[key] - peak);
             total += weight;
-            sum += weight * state_four(key_at(place, start + key, head) + value_offset() + lane);
+            sum += weight * state_four(key_at(place, ring + key, kv_head) + value_offset() + lane);
         }
         workgroupBarrier();
     }

@@ -48,13 +48,14 @@ fn store_four(own: u32, four: u32, values: vec4<f32>) {
 }
 
 // Keys, or `offset` behind them values, of the positions start .. start + KEYS - 1, zeros from `end` on.
-fn load_tile(thread: u32, place: u32, start: u32, end: u32, head: u32, offset: u32) {
+fn load_tile(thread: u32, place: u32, start: u32, end: u32, kv_head: u32, offset: u32) {
+    let ring = start % params.capacity;
     for (var index = thread; index < KEYS * FOURS; index += THREADS) {
-        let position = start + index / FOURS;
+        let key = index / FOURS;
         let four = index % FOURS;
         var values = vec4<f32>();
-        if (position < end && four < params.head_dim / 4u) {
-            values = state_four(key_at(place, position, head) + offset + four);
+        if (start + key < end && four < params.head_dim / 4u) {
+            values = state_four(key_at(place, ring + key, kv_head) + offset + four);
         }
         tile[index] = values;
     }
@@ -67,6 +68,7 @@ fn attend(group: u32, thread: u32) {
         return;
     }
     let place = slots[found.slot].w;
+    let kv_head = key_head(head);
     let first = first_seen(rows[found.first].y);
     let end = rows[found.first + found.count - 1u].y + 1u;
 
@@ -89,7 +91,7 @@ fn attend(group: u32, thread: u32) {
     var total = 0.0;
 
     for (var start = first; start < end; start += KEYS) {
-        load_tile(thread, place, start, end, head, 0u);
+        load_tile(thread, place, start, end, kv_head, 0u);
         workgroupBarrier();
         for (var j = 0u; j < KEYS; j++) {
             let at = j * FOURS + lane;
@@ -107,13 +109,14 @@ fn attend(group: u32, thread: u32) {
         // The first threads of a row finish a score each; then the tile of keys makes room for that of values.
         if (lane < KEYS) {
             var score = 0.0;
-            for (var i = 0u; i < LANES; i++) {
-                score += partial[(line * KEYS + lane) * LANES + i];
+            for (var i = 0u; i < LANES; i += 4u) {
+                let at = (line * KEYS + lane) * LANES + i;
+                score += partial[at] + partial[at + 1u] + partial[at + 2u] + partial[at + 3u];
             }
             let key = start + lane;
             scores[line * KEYS + lane] = select(MASKED, capped(score), key >= first_seen(position) && key <= position);
         }
-        load_tile(thread, place, start, end, head, value_offset());
+        load_tile(thread, place, start, end, kv_head, value_offset());
         workgroupBarrier();
 
         var higher = peak;

@@ -104,7 +104,7 @@ def _cached_tile(file: str, rows: int, lanes: int, keys: int) -> Signature:
         one_row,
         groups=lambda count, sequences, params: (tiles(count, rows) + sequences) * number(params, "heads"),
         iterations=lambda params, longest: (
-            tiles(_positions(params) + rows, keys) * (1 + 3 * keys + lanes + 2 * tiles(keys * 8, rows))
+            tiles(_positions(params) + rows, keys) * (1 + 3 * keys + lanes // 4 + 2 * tiles(keys * 8, rows))
             + longest
         ),
     )
