@@ -1,4 +1,4 @@
-"""`bench embed`: how fast a model embeds here: documents per second, and the time of one query."""
+"""`bench`: how fast a model is here. `bench embed`: documents per second, and the time of one query."""
 
 import random
 import statistics
@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from doppler_core.settings import EngineSettings
+from doppler_plugins.cli.bench_generate import bench_generate
 from doppler_plugins.cli.options import engine_options
 from doppler_plugins.cli.output import emit, json_option, terminal_progress
 
@@ -21,6 +22,9 @@ _SHORTEST, _LONGEST = 10, 340  # words of a document: about 12 to 400 tokens of 
 @click.group()
 def bench() -> None:
     """Measure a model on this machine."""
+
+
+bench.add_command(bench_generate)
 
 
 @bench.command("embed", short_help="Time documents of mixed lengths, and single queries.")

@@ -12,11 +12,13 @@ import click
 
 from doppler_core.errors import DopplerError
 from doppler_plugins.cli.bench import bench
+from doppler_plugins.cli.chat import chat
 from doppler_plugins.cli.convert import convert
 from doppler_plugins.cli.demo import demo
 from doppler_plugins.cli.doctor import doctor
 from doppler_plugins.cli.embed import embed
 from doppler_plugins.cli.extensions import CommandGroup, OutputClosedError
+from doppler_plugins.cli.generate import generate
 from doppler_plugins.cli.models import models
 from doppler_plugins.cli.pin import pin
 from doppler_plugins.cli.plan import plan
@@ -35,14 +37,27 @@ logger = logging.getLogger("doppler_plugins")
 @click.option("--debug", is_flag=True, help="Log everything, and show the traceback of an error.")
 @click.version_option(own_version(), prog_name=PROGRAM)
 def cli(log_level: str, debug: bool) -> None:
-    """Gemma models on any GPU through WebGPU: convert, inspect, embed, measure."""
+    """Gemma models on any GPU through WebGPU: convert, inspect, embed, generate, measure."""
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr, force=True)
     level = logging.DEBUG if debug else getattr(logging, log_level.upper())
     for name in ("doppler_core", "doppler_plugins"):
         logging.getLogger(name).setLevel(level)
 
 
-for command in (embed, convert, plan, pin, verify, models, plugins_command, doctor, bench, demo):
+for command in (
+    embed,
+    generate,
+    chat,
+    convert,
+    plan,
+    pin,
+    verify,
+    models,
+    plugins_command,
+    doctor,
+    bench,
+    demo,
+):
     cli.add_command(command)
 
 

@@ -55,7 +55,9 @@ class GenerateRequest:
     """A text to go on with.
 
     prompt: a text, which gets the begin token; token ids, taken as they are; or a conversation, mappings with `role`
-        and `content`, put in the model's chat format.
+        and `content`, put in the model's chat format; it ends with the model's turn, begun if a last message of the
+        assistant begins it.
+    chat_format: "gemma3" or "gemma4" for a conversation, in place of the model's own.
     max_tokens: 0 = run the prompt and make nothing; None = as many as the context has room for.
     temperature to seed: None = as the checkpoint's generation_config says; where it says nothing, the likeliest token.
         temperature 0 = the likeliest token; top_k 0 = no limit; top_p 0 = the top token; seed None = another each time.
@@ -68,6 +70,7 @@ class GenerateRequest:
     """
 
     prompt: str | tuple[int, ...] | tuple[Mapping[str, Any], ...]
+    chat_format: str | None = None
     max_tokens: int | None = None
     temperature: float | None = None
     top_k: int | None = None

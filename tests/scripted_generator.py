@@ -1,0 +1,140 @@
+"""A model without weights that generates: it says what a test tells it to, a word a step, through the real engine.
+
+Takes the place of `open_engine`. A conversation is what a chat model takes and a base model refuses.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from doppler_core.engine.engine import Engine
+from doppler_core.engine.request import (
+    Capabilities,
+    Delta,
+    GenerateRequest,
+    GenerateResult,
+    Timings,
+    TokenLogprob,
+    Usage,
+)
+from doppler_core.errors import InputError, TextTooLongError
+from doppler_core.settings import EngineSettings
+
+
+@dataclass
+class ScriptedGenerator:
+    """What the model says and saw. `answers`: the words of each answer in turn; the last one is said for ever."""
+
+    answers: list[list[str]] = field(default_factory=lambda: [["Hello", " there", "."]])
+    chats: bool = True
+    context: int = 100
+    before_step: Callable[[int], None] = lambda step: None
+    requests: list[GenerateRequest] = field(default_factory=list)
+    cancelled: int = 0
+    steps: int = 0
+    settings: EngineSettings | None = None
+
+    def open_engine(self, model: str, settings: EngineSettings, progress: Any = None) -> Engine:
+        """Stands for doppler_plugins.opening.open_engine."""
+        self.settings = settings
+        return Engine(
+            model_id=model,
+            identity="0",
+            capabilities=Capabilities(generates=True, context_length=self.context),
+            plan=None,  # type: ignore[arg-type]  # nothing here is lowered
+            driver=Driver(self),
+            device="scripted",
+            memory_bytes=0,
+            closing=lambda: None,
+        )
+
+    @property
+    def asked(self) -> list[GenerateRequest]:
+        """The requests that wanted an answer."""
+        return [request for request in self.requests if request.max_tokens != 0]
+
+
+@dataclass
+class Job:
+    """One answer on its way."""
+
+    script: ScriptedGenerator
+    request: GenerateRequest
+    words: list[str]
+    prompt_tokens: int
+    said: list[str] = field(default_factory=list)
+    fresh: list[str] = field(default_factory=list)
+    reason: Any = None
+    told: bool = False
+
+    def say(self) -> None:
+        self.script.steps += 1
+        most = self.request.max_tokens
+        if most is not None and len(self.said) >= most:
+            self.reason = "length"
+        elif len(self.said) < len(self.words):
+            self.script.before_step(len(self.said))
+            word = self.words[len(self.said)]
+            self.said.append(word)
+            self.fresh.append(word)
+        else:
+            self.reason = "stop"
+
+    def done(self) -> bool:
+        return self.reason is not None
+
+    def result(self) -> GenerateResult:
+        text, ids = "".join(self.said), tuple(range(len(self.said)))
+        return GenerateResult(text, ids, self.reason, None, self._usage(), self._timings())
+
+    def news(self) -> Sequence[Delta]:
+        found = [self._delta(word) for word in self.fresh]
+        self.fresh.clear()
+        if self.done() and not self.told:
+            self.told = True
+            found.append(Delta("", finish_reason=self.reason, usage=self._usage(), timings=self._timings()))
+        return found
+
+    def cancel(self) -> None:
+        self.script.cancelled += 1
+        self.reason = "cancelled"
+
+    def _delta(self, word: str) -> Delta:
+        count = self.request.logprobs
+        logprobs = () if count is None else (TokenLogprob(7, -0.5, ((7, -0.5),) * count),)
+        return Delta(word, (7,), logprobs)
+
+    def _usage(self) -> Usage:
+        return Usage(self.prompt_tokens, 0, len(self.said))
+
+    def _timings(self) -> Timings:
+        return Timings(prefill=0.25, first_token=0.25, decode=1.0, tokens_per_second=float(len(self.said)))
+
+
+class Driver:
+    def __init__(self, script: ScriptedGenerator) -> None:
+        self._script = script
+
+    def prepare(self, request: GenerateRequest, submitted: float) -> Job:
+        script = self._script
+        if not isinstance(request.prompt, str) and not script.chats:
+            raise InputError("this model has no chat format")
+        texts = (
+            [request.prompt] if isinstance(request.prompt, str) else [m["content"] for m in request.prompt]
+        )  # type: ignore[call-overload,index]
+        tokens = sum(len(str(text).split()) for text in texts)
+        if tokens > script.context and request.overflow == "error":
+            raise TextTooLongError(f"the prompt has {tokens} tokens")
+        script.requests.append(request)
+        index = min(len(script.asked) - 1, len(script.answers) - 1)
+        return Job(script, request, script.answers[index], tokens)
+
+    def step(self, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            job.say()
+
+    def warmup(self) -> None:
+        pass
+
+    def count_tokens(self, text: str, prompt_name: str | None = None) -> int:
+        return len(text.split())
