@@ -34,7 +34,9 @@ class EngineSettings:
     precision: chooses among a checkpoint's shipped manifests ("f16", "q8_0", "q4k"); None = its default.
     manifest: path of a manifest that replaces the artifact's own.
     memory_limit: bytes that the engines of this process may use; None = 80 % of what is free.
-    context_length: upper bound on tokens of one sequence; None = the model's own.
+    context_length: upper bound on tokens of one sequence; None = the model's own, for a model that generates text at
+        most 8192, and less where memory is short.
+    slots: sequences that a model that generates text works on at once; None = 4, and fewer where memory is short.
     cache_dir: where converted artifacts are kept; None = DOPPLER_PLUGINS_CACHE_DIR, else the user's cache folder.
     revision, offline: for `hf:` models: the commit or tag, and whether the network is off limits.
     """
@@ -45,6 +47,7 @@ class EngineSettings:
     manifest: str | None = None
     memory_limit: int | None = None
     context_length: int | None = None
+    slots: int | None = None
     cache_dir: str | None = None
     revision: str | None = None
     offline: bool = False
@@ -56,7 +59,7 @@ class EngineSettings:
                 f"device={self.device!r}: expected 'auto', 'numpy', 'wgpu' or 'wgpu:<part of a GPU adapter's "
                 "name, or its index>'; `doppler-plugins doctor` lists the GPU adapters"
             )
-        for name in ("memory_limit", "context_length"):
+        for name in ("memory_limit", "context_length", "slots"):
             value = getattr(self, name)
             if value is not None and (
                 isinstance(value, bool) or not isinstance(value, Integral) or value <= 0

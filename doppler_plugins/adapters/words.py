@@ -24,7 +24,8 @@ from doppler_plugins.adapters.lazy_engine import LazyEngine
 #: Words that users of the frameworks know from other classes.
 ALIASES = {"model_name": "model", "truncate_dim": "dimensions"}
 
-_SETTINGS = tuple(field.name for field in fields(EngineSettings))
+# Vectors take no slots: nothing of a text is kept from step to step.
+_SETTINGS = tuple(field.name for field in fields(EngineSettings) if field.name != "slots")
 _OPTIONS = tuple(field.name for field in fields(EmbedOptions))
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from doppler_core.device.executor import Executor
+from doppler_core.engine.model_type import Opened
 from doppler_core.engine.request import Capabilities
 from doppler_core.errors import ManifestError, PlanError
 from doppler_core.manifest.head import EmbeddingPostprocessor
@@ -18,7 +18,6 @@ from doppler_core.plan.stack import Stack
 from doppler_core.plan.steps import Steps
 from doppler_core.plan.text_stack import hidden_states
 from doppler_core.text.prompt import NO_TITLE
-from doppler_core.text.tokenizer import Tokenizer
 from doppler_core.weights.tensor import Tensor
 from doppler_plugins.model_types.embedding_driver import EmbeddingDriver
 
@@ -69,9 +68,9 @@ class EmbeddingModelType:
             largest=Step(max(room.context_length, STEP_ROWS), STEP_TEXTS),
         )
 
-    def driver(self, executor: Executor, tokenizer: Tokenizer, manifest: Manifest) -> EmbeddingDriver:
+    def driver(self, opened: Opened) -> EmbeddingDriver:
         """Packs the texts of all requests under way into steps."""
-        return EmbeddingDriver(executor, tokenizer, manifest.text, self.capabilities(manifest), PHASE)
+        return EmbeddingDriver(opened, self.capabilities(opened.manifest), PHASE)
 
 
 def _head(build: Builder, manifest: Manifest, hidden: Value) -> Value:

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from doppler_core.device.executor import Executor
+from doppler_core.engine.model_type import Opened
 from doppler_core.engine.packing import Packing, pack
 from doppler_core.engine.request import Capabilities, Delta, EmbedRequest, EmbedResult
 from doppler_core.engine.request_check import check_embed_request
 from doppler_core.errors import ContradictionError, DeviceError, InputError, LimitError, TextTooLongError
-from doppler_core.manifest.sizes import Text
 from doppler_core.text.prompt import choose_prompt, prompted
-from doppler_core.text.tokenizer import Tokenizer
 
 
 class EmbeddingJob:
@@ -66,9 +64,8 @@ class EmbeddingJob:
 class EmbeddingDriver:
     """Drives the one phase of an embedding plan."""
 
-    def __init__(
-        self, executor: Executor, tokenizer: Tokenizer, text: Text, capabilities: Capabilities, phase: str
-    ) -> None:
+    def __init__(self, opened: Opened, capabilities: Capabilities, phase: str) -> None:
+        executor, tokenizer, text = opened.executor, opened.tokenizer, opened.manifest.text
         wanted = (text.add_bos, text.add_eos)
         if None not in wanted and tokenizer.added != sum(map(bool, wanted)):
             raise ContradictionError(

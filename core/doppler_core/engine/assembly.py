@@ -17,7 +17,9 @@ from doppler_core.device.forked import note_gpu_use, refuse_after_fork
 from doppler_core.device.numpy_executor import NumpyExecutor
 from doppler_core.engine import memory
 from doppler_core.engine.engine import Engine
-from doppler_core.engine.model_type import ModelType
+from doppler_core.engine.fitting import Fixed, fit
+from doppler_core.engine.model_type import ModelType, Opened
+from doppler_core.engine.request import Capabilities
 from doppler_core.errors import (
     FileFormatError,
     LimitError,
@@ -43,8 +45,9 @@ logger = logging.getLogger("doppler_plugins")
 
 ModelTypeOf = Callable[[Manifest], ModelType]
 
-_STEP_ROWS = 1024  # enough to keep matrix products busy
+_CHUNK = 256  # rows of a step: enough to keep matrix products busy, and few enough to make others wait little
 _SLOTS = 4
+_CONTEXT_LENGTH = 8192  # of a model that keeps keys and values of it
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,7 @@ class Lowered:
     manifest: Manifest
     model_type: ModelType
     plan: Plan
+    room: Room
     adapter: GpuAdapter | None
 
 
@@ -64,22 +68,32 @@ def lower_model(
     """Lower a model's own manifest, or the one given, verify digests, put the kernel profile's kernels in."""
     if manifest is None:
         manifest = load_manifest(files.manifest, str(files.path / MANIFEST_FILE))
-    manifest = _with_context_length(manifest, settings.context_length)
     model_type = model_type_of(manifest)
+    adapter = _choose_adapter(settings.device, manifest.output.model_base_id or files.path.name)
+    left = memory.room(settings.memory_limit) if _counts(adapter, settings.memory_limit) else None
+    wanted = _wanted(model_type.capabilities(manifest), settings, None if adapter is None else left)
+    facts = _facts(adapter, manifest)
+    notes: dict[str, None] = {}
+
+    def lower(room: Room) -> Plan:
+        sized = _with_context_length(manifest, room.context_length)
+        plan = check(model_type.lower(sized, files.tensors, room))
+        notes.update(dict.fromkeys(verify_digests(manifest, _kernels_run(manifest, plan))))
+        if adapter is None and settings.kernel_profile is None:
+            return plan
+        profile = choose_profile(settings.kernel_profile, facts)
+        return check(apply_profile(plan, profile, facts.storage_buffers))
+
     try:
-        room = Room(model_type.capabilities(manifest).context_length, _SLOTS, _STEP_ROWS)
-        plan = check(model_type.lower(manifest, files.tensors, room))
-        notes = verify_digests(manifest, _kernels_run(manifest, plan))
+        fixed = Fixed(settings.slots is not None, settings.context_length is not None)
+        room, plan = fit(wanted, fixed, lower, _numpy_least if adapter is None else gpu_resident, left)
     except (ManifestError, PlanError) as error:
         raise type(error)(f"{files.path}: {error}") from error
     for note in notes:
         logger.info("%s: %s", plan.model, note)
-    adapter = _choose_adapter(settings.device, plan.model)
-    if adapter is not None or settings.kernel_profile is not None:
-        facts = _facts(adapter, manifest)
-        profile = choose_profile(settings.kernel_profile, facts)
-        plan = check(apply_profile(plan, profile, facts.storage_buffers))
-    return Lowered(files, manifest, model_type, plan, adapter)
+    return Lowered(
+        files, _with_context_length(manifest, room.context_length), model_type, plan, room, adapter
+    )
 
 
 def assemble(lowered: Lowered, settings: EngineSettings, progress: Progress | None = None) -> Engine:
@@ -106,7 +120,9 @@ def assemble(lowered: Lowered, settings: EngineSettings, progress: Progress | No
             identity=_identity(lowered),
             capabilities=lowered.model_type.capabilities(manifest),
             plan=plan,
-            driver=lowered.model_type.driver(executor, tokenizer, manifest),
+            driver=lowered.model_type.driver(
+                Opened(executor, plan, tokenizer, manifest, lowered.room, files.tokenizer_files)
+            ),
             device=executor.device,
             memory_bytes=executor.memory_bytes,
             closing=closing,
@@ -140,9 +156,7 @@ def _execute(
                 plan, tensors, max_rows=rows, max_slots=slots, room=room, progress=progress
             ),
         )
-    # A graphics card's own memory is not what the system calls free; only a limit that was asked for counts.
-    counts = limit is not None or adapter.type != "DiscreteGPU"
-    reserved = memory.reserve(gpu_resident(plan), plan.model, limit) if counts else None
+    reserved = memory.reserve(gpu_resident(plan), plan.model, limit) if _counts(adapter, limit) else None
 
     def open_gpu() -> Executor:
         from doppler_core.device.wgpu_executor import open_wgpu  # loads the native library
@@ -168,6 +182,28 @@ def _or_release(reserved: object, opening: Callable[[], Executor]) -> tuple[Exec
 
 def _loading(progress: Progress | None) -> Callable[[int, int], None] | None:
     return None if progress is None else lambda done, total: progress("loading weights", done, total)
+
+
+def _counts(adapter: GpuAdapter | None, limit: int | None) -> bool:
+    """Whether the model takes the memory that the system calls free, or that was asked for: a graphics card has its
+    own."""
+    return adapter is None or limit is not None or adapter.type != "DiscreteGPU"
+
+
+def _numpy_least(plan: Plan) -> int:
+    """Bytes without which there is no step: matrices that do not fit stay packed."""
+    return numpy_resident(plan) - numpy_matrices(plan)
+
+
+def _wanted(capabilities: Capabilities, settings: EngineSettings, left: int | None) -> Room:
+    """The room for a model where memory is not short."""
+    longest = capabilities.context_length
+    asked = settings.context_length
+    if asked is not None and asked > longest:
+        raise SettingsError(f"context_length={asked}: this model takes {longest} tokens at most")
+    context = asked or (min(longest, _CONTEXT_LENGTH) if capabilities.generates else longest)
+    slots = settings.slots or _SLOTS
+    return Room(context, slots, min(_CHUNK, context), snapshots=slots, memory=left)
 
 
 def _choose_adapter(device: str, model: str) -> GpuAdapter | None:
@@ -207,13 +243,10 @@ def _kernels_run(manifest: Manifest, plan: Plan) -> set[str]:
     return {key for key, spec in specs.items() if (spec.kernel, spec.entry, spec.digest) in runs}
 
 
-def _with_context_length(manifest: Manifest, asked: int | None) -> Manifest:
-    longest = manifest.text.max_tokens or manifest.architecture.max_seq_len
-    if asked is None or asked == longest:
+def _with_context_length(manifest: Manifest, length: int) -> Manifest:
+    if length == (manifest.text.max_tokens or manifest.architecture.max_seq_len):
         return manifest
-    if longest is not None and asked > longest:
-        raise SettingsError(f"context_length={asked}: this model takes {longest} tokens at most")
-    return manifest.model_copy(update={"text": manifest.text.model_copy(update={"max_tokens": asked})})
+    return manifest.model_copy(update={"text": manifest.text.model_copy(update={"max_tokens": length})})
 
 
 def _vocabulary(plan: Plan) -> int:

@@ -1,6 +1,8 @@
 """What a model type is: how a manifest becomes a plan, and how requests become steps of it."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from doppler_core.device.executor import Executor
@@ -45,6 +47,21 @@ class Driver(Protocol):
         """Tokens of `text` as a request of this model would run it. Called from any thread."""
 
 
+@dataclass(frozen=True)
+class Opened:
+    """What a driver is made of: a plan bound to a device, and what turns its rows into text.
+
+    files: the checkpoint's tokenizer and generation files, by name.
+    """
+
+    executor: Executor
+    plan: Plan
+    tokenizer: Tokenizer
+    manifest: Manifest
+    room: Room
+    files: Mapping[str, Path]
+
+
 class ModelType(Protocol):
     """A kind of model. Third parties add one through the entry points of doppler_plugins."""
 
@@ -58,5 +75,5 @@ class ModelType(Protocol):
         """The plan of a resolved manifest, with the largest step that it may be given; raises PlanError or
         ManifestError."""
 
-    def driver(self, executor: Executor, tokenizer: Tokenizer, manifest: Manifest) -> Driver:
+    def driver(self, opened: Opened) -> Driver:
         """What drives the phases of the plan on an executor."""

@@ -28,6 +28,7 @@ TOKENIZER_FILES = (
     "added_tokens.json",
     "chat_template.jinja",
     "chat_template.json",
+    "generation_config.json",
 )
 
 _CARD_BYTES = 1 << 20

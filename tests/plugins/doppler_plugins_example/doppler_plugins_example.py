@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from doppler_core.device.executor import Executor
+from doppler_core.engine.model_type import Opened
 from doppler_core.engine.request import Capabilities
 from doppler_core.manifest.model import Manifest
 from doppler_core.plan.builder import Builder
@@ -18,7 +18,6 @@ from doppler_core.plan.op import Plan, Step
 from doppler_core.plan.room import Room
 from doppler_core.plan.steps import Steps
 from doppler_core.settings import data_dir
-from doppler_core.text.tokenizer import Tokenizer
 from doppler_core.weights.tensor import Tensor
 from doppler_plugins.model_types.embedding_driver import EmbeddingDriver
 
@@ -70,6 +69,6 @@ class StaticVectors:
         largest = Step(max(room.context_length, room.chunk), 256)
         return Plan(name, {PHASE: tuple(build.ops)}, {PHASE: (x,)}, findings, largest=largest)
 
-    def driver(self, executor: Executor, tokenizer: Tokenizer, manifest: Manifest) -> EmbeddingDriver:
+    def driver(self, opened: Opened) -> EmbeddingDriver:
         """The driver of every embedding plan: it packs texts into steps and puts results in order."""
-        return EmbeddingDriver(executor, tokenizer, manifest.text, self.capabilities(manifest), PHASE)
+        return EmbeddingDriver(opened, self.capabilities(opened.manifest), PHASE)
