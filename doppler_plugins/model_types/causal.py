@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
+from doppler_core.engine.model_type import Opened
 from doppler_core.engine.request import Capabilities
 from doppler_core.manifest.model import Manifest
 from doppler_core.manifest.standing import standings
@@ -25,7 +26,6 @@ from doppler_core.plan.text_stack import hidden_states
 from doppler_core.weights.tensor import Tensor
 
 if TYPE_CHECKING:
-    from doppler_core.engine.model_type import Opened
     from doppler_plugins.model_types.causal_driver import CausalDriver
 
 Phase = Literal["prefill", "decode"]
@@ -63,7 +63,7 @@ class CausalModelType:
             plan = _lower(manifest, tensors, room, on_host=True)
         return plan
 
-    def driver(self, opened: "Opened") -> "CausalDriver":
+    def driver(self, opened: Opened) -> "CausalDriver":
         """Merges the requests under way into steps, and hands out what they sample."""
         from doppler_plugins.model_types.causal_driver import CausalDriver
 

@@ -65,9 +65,10 @@ def _runs(op: Op) -> bool:
 
 
 def _note(kept: Op, lost: Op) -> str:
-    """The notes of both, and what was fused."""
-    parts = dict.fromkeys(part for part in (*kept.note.split("; "), *lost.note.split("; ")) if part)
-    return "; ".join([*(part for part in parts if not part.startswith("kernel of")), f"fused: {lost.role}"])
+    """What is to be said of both, and what was fused; where the lost op's kernel came from is of no interest."""
+    said = [part for part in lost.note.split("; ") if not part.startswith("kernel of")]
+    parts = dict.fromkeys(part for part in (*kept.note.split("; "), *said) if part)
+    return "; ".join([*parts, f"fused: {lost.role}"])
 
 
 def _norm_and_residual(norm: Op, residual: Op) -> Op | None:

@@ -172,8 +172,8 @@ def gelu(params: Params, given: Operands, tables: Tables) -> Array:
 
 
 def residual(params: Params, given: Operands, tables: Tables) -> Array:
-    """out = a + b. [T, n] -> [T, n]."""
-    out: Array = given.inputs[0] + given.inputs[1]
+    """out = (a + b) * gain, which is 1 unless said. [R, n] -> [R, n]."""
+    out: Array = (given.inputs[0] + given.inputs[1]) * np.float32(params.get("gain", 1.0))
     return out
 
 
