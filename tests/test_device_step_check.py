@@ -97,6 +97,16 @@ def test_bounds_follow_from_tables_rings_and_places() -> None:
     assert found == Bounds(rows=6, sequences=2, vocabulary=50, positions=12, places=4, chunk=4)
 
 
+def test_a_ring_as_large_as_the_context_takes_any_step() -> None:
+    """A window above the context leaves no room behind it, and needs none: no position is written twice."""
+    ops = tuple(
+        replace(each, params={"capacity": 12, "window": 40}) if each.params.get("window") else each
+        for each in OPS
+    )
+    found = bounds(Plan("p", {"decode": ops}, {"decode": (SAMPLED,)}), 12, 2)
+    check_step(found, tables([12], places=(1,)))
+
+
 def test_a_step_runs_what_it_asks_for() -> None:
     assert [each.role for each in running("decode", OPS, frozenset())] == [each.role for each in OPS[:5]]
     chosen = running("decode", OPS, frozenset({"draw", "advance"}))

@@ -42,17 +42,19 @@ def bounds(plan: Plan, max_rows: int, max_slots: int) -> Bounds:
         for op in ops
         if op.meaning == "cached_attention"
     ]
+    positions = _least(
+        [op.constants[0].shape[0] for op in ops if op.meaning == "rope"]
+        + [capacity for capacity, window in cached if not window]
+    )
     return Bounds(
         rows=max_rows,
         sequences=max_slots,
         vocabulary=_least(op.weights[0].shape[0] for op in ops if op.meaning == "gather"),
-        positions=_least(
-            [op.constants[0].shape[0] for op in ops if op.meaning == "rope"]
-            + [capacity for capacity, window in cached if not window]
-        ),
+        positions=positions,
         places=_least(state.places for state in plan.states().values()) if plan.states() else 0,
-        chunk=_least(capacity - window + 1 for capacity, window in cached if window),
-    )  # fmt: skip
+        # A ring as large as the context never turns.
+        chunk=_least(capacity - window + 1 for capacity, window in cached if window and capacity < positions),
+    )
 
 
 def _least(sizes: Iterable[int]) -> int:
