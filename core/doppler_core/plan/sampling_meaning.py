@@ -39,7 +39,8 @@ def adjust(params: Params, given: Operands, tables: Tables) -> Array:
         if flags & PENALTIES:
             out[slot] = penalized(out[slot], counts[place], one)
         if flags & BIAS:
-            out[slot] = np.where(bias[place] == -np.inf, bias[place], out[slot] + bias[place])
+            with np.errstate(invalid="ignore"):  # of an infinite logit
+                out[slot] = np.where(bias[place] == -np.inf, bias[place], out[slot] + bias[place])
         if flags & MASK:
             out[slot] = np.where(allowed_by(mask[place], out.shape[1]), out[slot], np.float32(-np.inf))
     return out
@@ -49,9 +50,10 @@ def penalized(logits: Array, counts: Table, one: Sampling) -> Array:
     """Logits [n] of tokens with these counts [n], after the three penalties."""
     repetition, presence = np.float32(one.repetition), np.float32(one.presence)
     times = counts & ~np.uint32(IN_PROMPT)
-    repeated = np.where(logits > 0, logits / repetition, logits * repetition)
-    out: Array = np.where(counts > 0, repeated, logits) - np.where(times > 0, presence, np.float32(0))
-    return out - np.float32(one.frequency) * times.astype(np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        repeated = np.where(logits > 0, logits / repetition, logits * repetition)
+        out: Array = np.where(counts > 0, repeated, logits) - np.where(times > 0, presence, np.float32(0))
+        return out - np.float32(one.frequency) * times.astype(np.float32)
 
 
 def allowed_by(mask: Table, tokens: int) -> npt.NDArray[np.bool_]:
@@ -89,19 +91,26 @@ def _drawn(logits: Array, one: Sampling, position: int) -> int:
     best = greatest(logits)
     if best in (NO_TOKEN, BROKEN) or one.temperature == 0:
         return best
+    ids, below = survivors(logits, one)
+    scores = below + gumbel(token_words(one.seed, position, ids))
+    return int(ids[scores == scores.max()].min())
+
+
+def survivors(logits: Array, one: Sampling) -> tuple[Ids, Array]:
+    """The tokens that may be drawn at a temperature above 0, the likeliest first, and how far each is below the best.
+
+    Logits are adjusted, [V], none is NaN, some are above -inf.
+    """
     ids = _ranked(logits)
     ids = ids[logits[ids] > -np.inf]
     if one.top_k:
         ids = ids[: one.top_k]
-    below = scaled(logits[ids], logits[best], one.temperature)
-    weights = weights_of(below)
+    below = scaled(logits[ids], logits[ids[0]], one.temperature)
     if one.top_p < 1:
-        held = np.cumsum(weights)
-        kept = 1 + int(np.searchsorted(held, share_of(held[-1], one.top_p)))
-        ids, below = ids[:kept], below[:kept]
-    heavy = below >= least_below(one.min_p)
-    scores = below[heavy] + gumbel(token_words(one.seed, position, ids[heavy]))
-    return int(ids[heavy][scores == scores.max()].min())
+        held = np.cumsum(weights_of(below))
+        ids = ids[: 1 + int(np.searchsorted(held, share_of(held[-1], one.top_p)))]
+    heavy = below[: len(ids)] >= least_below(one.min_p)
+    return ids[heavy], below[: len(ids)][heavy]
 
 
 def _ranked(logits: Array) -> Ids:
@@ -109,11 +118,17 @@ def _ranked(logits: Array) -> Ids:
     return np.argsort(-logits, kind="stable")
 
 
-def scaled(logits: Array, best: np.float32, temperature: float) -> Array:
-    """(logit - best) / temperature, at least -100; 0 for the best, infinite ones too."""
+def under(logits: Array, best: np.float32) -> Array:
+    """logit - best; 0 for the best, infinite ones too."""
     with np.errstate(over="ignore", invalid="ignore"):
-        below = (logits - best) / np.float32(temperature)
-    return np.where(logits == best, np.float32(0), np.maximum(below, np.float32(FARTHEST)))
+        return np.where(logits == best, np.float32(0), logits - best)
+
+
+def scaled(logits: Array, best: np.float32, temperature: float) -> Array:
+    """(logit - best) / temperature, at least -100."""
+    with np.errstate(over="ignore"):
+        below: Array = under(logits, best) / np.float32(temperature)
+    return np.maximum(below, np.float32(FARTHEST))
 
 
 def weights_of(below: Array) -> npt.NDArray[np.uint64]:
@@ -152,11 +167,8 @@ def logprobs(params: Params, given: Operands, tables: Tables) -> Table:
 
 def log_softmax(logits: Array) -> Array:
     """log(exp(l) / sum of exp) of [V]. Of an infinite best, the finite ones are impossible."""
-    best = logits.max()
-    below = scaled(logits, best, 1.0)
-    with np.errstate(invalid="ignore"):
-        exact = np.where(logits == best, np.float32(0), logits - best)
-    out: Array = exact - np.log(np.sum(np.exp(below), dtype=np.float32))
+    below = under(logits, logits.max())
+    out: Array = below - np.log(np.sum(np.exp(below), dtype=np.float32))
     return out
 
 
