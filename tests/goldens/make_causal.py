@@ -140,6 +140,9 @@ def randomise(model: PreTrainedModel, seed: int, plus_one: bool) -> None:
         else:
             made = 1.5 / value.shape[-1] ** 0.5 * noise
         value.data.copy_(made.bfloat16().float())
+    for name, value in model.named_buffers():
+        if name.endswith(("_min", "_max")):  # of clipped linears: infinite until they are trained
+            value.fill_(1.5 if name.endswith("_max") else -1.5)
     model.tie_weights()
 
 
