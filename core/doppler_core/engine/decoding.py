@@ -1,0 +1,190 @@
+"""Steps out of jobs: prompts in chunks beside the next tokens of others, and groups of steps that run ahead.
+
+Takes jobs in the order they came; tells them their tokens. Jobs join and leave between groups. While a group runs,
+the next one is submitted before this one's tokens are read; what it makes beyond an end nobody sees.
+"""
+
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from doppler_core.device.executor import Executor, StepTables, Ticket
+from doppler_core.engine.generation import GenerateJob
+from doppler_core.engine.pace import Pace
+from doppler_core.engine.prefix import Places
+from doppler_core.engine.sampling_states import write_adjustments
+from doppler_core.engine.slots import Run, Slot
+from doppler_core.engine.step_parts import Part, deal, next_row, of_nothing, prompt_rows, tables
+from doppler_core.errors import DeviceError, InputError
+from doppler_core.plan.op import State
+from doppler_core.plan.sampling import BROKEN, NO_TOKEN
+
+Words = npt.NDArray[np.uint32]
+
+_FAULTS = {
+    NO_TOKEN: InputError("no token is allowed: logit_bias forbids every one"),
+    BROKEN: DeviceError(
+        "the logits are not numbers: the weights hold such values, or this device's kernels overflow "
+        "(`doppler-plugins verify`, then device='numpy', tell which)"
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Loop:
+    """How decoding loops: steps of a group at most, groups under way at once."""
+
+    most_steps: int
+    most_groups: int
+
+    @property
+    def runs_ahead(self) -> bool:
+        """Whether steps follow each other without the host."""
+        return self.most_steps > 1 or self.most_groups > 1
+
+
+@dataclass(frozen=True)
+class _Flight:
+    """Steps under way. goes_on: the device can do further ones with no more from the host."""
+
+    phase: str
+    parts: tuple[Part, ...]
+    steps: int
+    goes_on: bool
+    ticket: Ticket
+    launched: float
+
+
+class Decoder:
+    """Carries jobs on. states: of the executor's plan; places: what they hold."""
+
+    def __init__(self, executor: Executor, states: Mapping[str, State], places: Places, loop: Loop) -> None:
+        self._executor = executor
+        self._states = states
+        self._places = places
+        self._loop = loop
+        self._pace = Pace(loop.most_steps)
+        self._flights: deque[_Flight] = deque()
+        self._landed = 0.0
+
+    def step(self, jobs: Sequence[GenerateJob]) -> None:
+        """Submit what can be submitted, and read the oldest steps under way."""
+        try:
+            self._leave()
+            self._enter(jobs)
+            if not self._flights:
+                self._launch()
+            if len(self._flights) < self._loop.most_groups and not self._flights[-1].ticket.ready():
+                self._follow()
+            self._land(self._flights.popleft())
+        except BaseException:
+            # What the states hold now nobody knows.
+            self._flights.clear()
+            self._places.forget()
+            raise
+
+    def warmup(self) -> None:
+        """Run both phases, and every way to choose a token, unless jobs have done that or are doing it."""
+        if self._flights or any(slot.reached for slot in self._places.slots):
+            return
+        for phase, rows in (("decode", 1), ("prefill", 2)):
+            for active in (("greedy", "advance"), ("draw", "count", "logprobs")):
+                if phase == "decode" or "advance" not in active:
+                    self._executor.submit(phase, of_nothing(rows, frozenset(active))).result()
+
+    def _running(self) -> list[tuple[Slot, Run]]:
+        return [(slot, slot.run) for slot in self._places.slots if slot.run is not None]
+
+    def _leave(self) -> None:
+        for slot, run in self._running():
+            if run.job.done():
+                self._places.leave(slot)
+
+    def _enter(self, jobs: Sequence[GenerateJob]) -> None:
+        placed = {id(run.job) for _, run in self._running()}
+        waiting = [job for job in jobs if id(job) not in placed]
+        for job in waiting[: len(self._places.free())]:
+            slot = self._places.take(job.ids)
+            slot.run = Run(job, fed=len(slot.content))
+            job.place(cached=len(slot.content))
+
+    def _launch(self) -> None:
+        """Submit a step of every run: its next token, or its share of the rows for prompts."""
+        running = self._running()
+        parts = [next_row(slot, run) for slot, run in running if not run.prompt_left]
+        prompts = [(slot, run) for slot, run in running if run.prompt_left]
+        rows = self._pace.rows(self._executor.max_rows - len(parts), others_wait=bool(parts))
+        wanted = [min(run.prompt_left, self._places.longest_run) for _, run in prompts]
+        shares = deal(wanted, rows)
+        parts += [prompt_rows(*one, share) for one, share in zip(prompts, shares, strict=True) if share]
+        goes_on = (
+            self._loop.runs_ahead
+            and not any(part.of_prompt for part in parts)
+            and all(part.run.job.logprobs is None for part in parts)
+        )
+        for part in parts:
+            if part.samples and part.run.made == 0:
+                write_adjustments(self._executor, self._states, part.slot, part.run)
+        phase = "decode" if sum(len(part.ids) for part in parts) == 1 else "prefill"
+        self._submit(phase, tables(parts, goes_on), tuple(parts), goes_on)
+
+    def _follow(self) -> None:
+        """Submit what comes after the last flight, if that needs nothing that is still under way."""
+        last, running = self._flights[-1], [run for _, run in self._running()]
+        if last.goes_on:
+            if {part.run for part in last.parts} == set(running) and all(run.left for run in running):
+                parts = tuple(next_row(part.slot, part.run) for part in last.parts)
+                self._submit(last.phase, None, parts, goes_on=True)
+        elif all(run.made == run.landed for run in running) and any(run.prompt_left for run in running):
+            self._launch()
+
+    def _submit(self, phase: str, step: StepTables | None, parts: tuple[Part, ...], goes_on: bool) -> None:
+        steps = min(self._pace.steps(), *(part.run.left for part in parts)) if goes_on else 1
+        for part in parts:
+            self._places.advance(part.slot, part.position + len(part.ids) + steps - 1)
+        launched = time.perf_counter()
+        ticket = self._executor.submit(phase, step, steps)
+        self._flights.append(_Flight(phase, parts, steps, goes_on, ticket, launched))
+        for part in parts:
+            part.run.made += steps * part.samples
+            if part.of_prompt:
+                self._places.fill(part.slot, part.ids, is_end=part.run.prompt_left == len(part.ids))
+                part.run.fed += len(part.ids)
+
+    def _land(self, flight: _Flight) -> None:
+        """Read what a flight made, and hand it out."""
+        outputs = flight.ticket.result()
+        self._measure(flight)
+        for index, part in enumerate(flight.parts):
+            if part.samples:
+                for step in range(flight.steps):
+                    words = outputs["logprobs"][step, index] if "logprobs" in outputs else None
+                    self._hand_out(part, int(outputs["sampled"][step, index, 0]), words)
+            elif not part.run.prompt_left:
+                part.run.job.prompt_done()
+
+    def _hand_out(self, part: Part, token: int, logprobs: Words | None) -> None:
+        slot, run = part.slot, part.run
+        if slot.run is not run:
+            return  # surplus of a job that has left
+        if not part.of_prompt:
+            self._places.fill(slot, (run.token,))
+        if token in _FAULTS:
+            run.job.fail(_FAULTS[token])
+            self._places.spoil(slot)
+        run.token = token
+        run.landed += 1
+        run.job.accept(token, logprobs)
+
+    def _measure(self, flight: _Flight) -> None:
+        now = time.perf_counter()
+        seconds = now - max(flight.launched, self._landed)
+        self._landed = now
+        if any(part.of_prompt for part in flight.parts):
+            self._pace.note_rows(sum(len(part.ids) for part in flight.parts), seconds)
+        else:
+            self._pace.note_steps(flight.steps, seconds)

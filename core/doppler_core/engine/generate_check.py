@@ -1,0 +1,78 @@
+"""A request to generate as somebody built it: takes one, gives InputError with the field that is not what it has to be.
+
+What only the model knows (its context, its chat format) is checked by its driver.
+"""
+
+from collections.abc import Mapping, Sequence
+from numbers import Integral
+from typing import Any
+
+from doppler_core.engine.request import GenerateRequest
+from doppler_core.engine.sampling_check import check_sampling
+from doppler_core.errors import InputError
+from doppler_core.plan.sampling import TOP_LOGPROBS
+
+
+def check_generate_request(request: Any, vocabulary: int) -> None:
+    """InputError names the first field of a wrong type or size. vocabulary: how many tokens there are."""
+    if not isinstance(request, GenerateRequest):
+        raise InputError(f"expected a GenerateRequest, got {_kind(request)}")
+    _check_prompt(request.prompt, vocabulary)
+    if not isinstance(request.chat_format, str | None):
+        raise InputError(f"chat_format is {_kind(request.chat_format)}: expected a name, or None")
+    check_sampling(request, vocabulary)
+    _check_count("max_tokens", request.max_tokens)
+    _check_count("logprobs", request.logprobs, TOP_LOGPROBS)
+    for index, stop in enumerate(stop_strings(request)):
+        if not isinstance(stop, str) or not stop:
+            raise InputError(f"stop {index} is {stop!r}: expected a str that is not empty")
+    if isinstance(request.stop_ids, str) or not isinstance(request.stop_ids, Sequence):
+        raise InputError(f"stop_ids is {_kind(request.stop_ids)}: expected a tuple of token ids")
+    for index, number in enumerate(request.stop_ids):
+        _check_id(f"stop_ids {index}", number, vocabulary)
+    if not isinstance(request.ignore_eos, bool):
+        raise InputError(f"ignore_eos is {_kind(request.ignore_eos)}: expected True or False")
+    if request.overflow not in ("error", "truncate_left"):
+        raise InputError(f"overflow={request.overflow!r}: expected 'error' or 'truncate_left'")
+
+
+def stop_strings(request: GenerateRequest) -> tuple[str, ...]:
+    """The request's stop strings: one may stand alone."""
+    if isinstance(request.stop, str):
+        return (request.stop,)
+    if not isinstance(request.stop, Sequence):
+        raise InputError(f"stop is {_kind(request.stop)}: expected a str, or a list of str")
+    return tuple(request.stop)
+
+
+def _check_prompt(prompt: object, vocabulary: int) -> None:
+    if isinstance(prompt, str):
+        return
+    if isinstance(prompt, bytes | Mapping) or not isinstance(prompt, Sequence):
+        raise InputError(f"prompt is {_kind(prompt)}: expected a str, token ids, or messages")
+    if not prompt:
+        raise InputError("prompt is empty: expected a str, token ids, or messages")
+    if all(isinstance(one, Mapping) for one in prompt):
+        return
+    for index, one in enumerate(prompt):
+        _check_id(f"prompt {index}", one, vocabulary)
+
+
+def _check_id(name: str, number: object, vocabulary: int) -> None:
+    is_whole = isinstance(number, Integral) and not isinstance(number, bool)
+    if not is_whole or not 0 <= int(number) < vocabulary:  # type: ignore[call-overload]
+        raise InputError(f"{name} is {number!r}: expected a token id, 0 to {vocabulary - 1}")
+
+
+def _check_count(name: str, value: object, most: int | None = None) -> None:
+    if value is None:
+        return
+    wanted = "0 or more" if most is None else f"0 to {most}"
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise InputError(f"{name} is {_kind(value)}: expected a whole number, {wanted}, or None")
+    if int(value) < 0 or (most is not None and int(value) > most):
+        raise InputError(f"{name}={value}: expected {wanted}, or None")
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__
