@@ -66,7 +66,7 @@ def random_settings(draw: np.random.Generator, vocabulary: int) -> Sampling:
     """Any mixture of limits; temperatures from none to one that makes all tokens equal."""
     return Sampling(
         temperature=float(draw.choice([0, 1e-6, 0.5, 1, 1.7, 1e30])),
-        top_k=int(draw.choice([0, 1, 2, 7, 64, vocabulary, vocabulary + 5])),
+        top_k=int(draw.choice([0, 1, 2, 7, 64, 256, 257, vocabulary, vocabulary + 5])),
         top_p=float(draw.choice([0, 1e-4, 0.3, 0.95, 1])),
         min_p=float(draw.choice([0, 0, 0.1, 1])),
         seed=int(draw.integers(1 << 63)),

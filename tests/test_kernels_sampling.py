@@ -126,15 +126,26 @@ def test_the_real_vocabulary(scale: float) -> None:
     np.testing.assert_array_equal(greedy["sampled"][0], logits.argmax(1)[:, None])
 
 
-def test_a_vocabulary_that_ties_throughout_is_cut_by_id() -> None:
-    executor = chooser(np.zeros((1, 200_000), np.float32), 1)
-    for one in (Sampling(temperature=1.0, top_k=1500), Sampling(temperature=1.0, top_p=0.0075)):
-        tokens = []
-        for position in range(20):
-            found = chosen(executor, step_of([one], [position]), frozenset(["draw"]))
-            tokens.append(int(found["sampled"][0, 0, 0]))
-        # Uniform over 1,500 tokens: twenty draws stay below 1,000 three times in ten thousand.
-        assert 1000 < max(tokens) < 1500
+@pytest.mark.parametrize("kept", [100, 256, 1500])
+def test_a_vocabulary_that_ties_throughout_is_cut_by_id(kept: int) -> None:
+    vocabulary, draws = 200_000, 12
+    executor = chooser(np.zeros((1, vocabulary), np.float32), draws)
+    for limits in ({"top_k": kept}, {"top_p": (kept - 0.5) / vocabulary}):
+        one = Sampling(temperature=1.0, **limits)
+        found = chosen(executor, step_of([one] * draws), frozenset(["draw"]))["sampled"][0]
+        # Twelve uniform draws below `kept`: all in the lower half once in four thousand.
+        assert kept / 2 < found.max() < kept
+
+
+@pytest.mark.parametrize("kept", [200, 256, 257, 600])
+def test_top_k_on_both_sides_of_what_the_short_way_takes(kept: int) -> None:
+    draw = np.random.default_rng(kept)
+    logits = draw.permutation(3000).astype(np.float32)[None] / np.float32(300)
+    executor = chooser(logits, 64)
+    one = Sampling(temperature=1e6, top_k=kept)
+    found = chosen(executor, step_of([one] * 64), frozenset(["draw"]))["sampled"][0]
+    np.testing.assert_array_equal(found, meant("draw", step_of([one] * 64), np.repeat(logits, 64, 0)))
+    assert len(np.unique(found)) > 40  # of 64 draws out of `kept` tokens
 
 
 def test_tokens_are_drawn_on_the_device_as_often_as_they_are_likely() -> None:

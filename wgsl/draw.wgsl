@@ -4,7 +4,7 @@
 // The draw is the greatest of logit / temperature + Gumbel noise. exp, log and the division round as the device does.
 //!include step.wgsl
 //!include order.wgsl
-//!include narrow.wgsl
+//!include shortlist.wgsl
 //!include philox.wgsl
 
 struct Params {
@@ -37,6 +37,11 @@ fn weight(order: u32) -> u32 {
     return select(u32(exp(below(order)) * WHOLE), u32(WHOLE), order == peak);
 }
 
+// A token's score: its logit and its noise, as an order.
+fn scored(order_here: u32, id: u32, word: u32) -> vec2<u32> {
+    return vec2<u32>(order(bitcast<u32>(below(order_here) + noise(word))), id);
+}
+
 @compute @workgroup_size(256)
 fn main(
     @builtin(workgroup_id) workgroup: vec3<u32>,
@@ -53,7 +58,8 @@ fn main(
     temperature = numbers.x;
     let key = vec2<u32>(sampling[slot * 4u + 1u].w, sampling[slot * 4u + 2u].x);
 
-    let best = strongest(thread, strongest_own(thread, base));
+    let own = strongest_own(thread, base);
+    let best = strongest(thread, own);
     peak = best.x;
     if (best.x == NOTHING || best.x == NOT_A_NUMBER || numbers.x == 0.0) {
         if (thread == 0u) {
@@ -62,34 +68,57 @@ fn main(
         return;
     }
 
+    let share = select(0u, max(1u, u32(numbers.z * 4294967296.0)), numbers.z < 1.0);
+    let k = select(0u, settings.y, settings.y < params.columns);
     var cut = vec2<u32>(NOTHING + 1u, EVERY_ID);
-    if (settings.y > 0u && settings.y < params.columns) {
-        cut = narrowed(thread, cut, settings.y, 0u);
+    var count = BINS + 1u; // on the list, if they have room there
+    if (k > 0u && k <= THREADS) {
+        count = listed_down_to(thread, bound(thread, own, k));
     }
-    if (numbers.z < 1.0) {
-        cut = narrowed(thread, cut, 1u, max(1u, u32(numbers.z * 4294967296.0)));
+    if (count <= BINS) {
+        cut = last_of_top_k(thread, count, k);
+        if (share > 0u) {
+            cut = last_of_top_p(thread, count, cut, share);
+        }
+    } else {
+        if (k > 0u) {
+            cut = narrowed(thread, cut, k, 0u);
+        }
+        if (share > 0u) {
+            cut = narrowed(thread, cut, 1u, share);
+        }
     }
 
+    // What min_p asks for, as far as a token so far below the best can win at all.
     let least = max(FARTHEST, select(FARTHEST, log(numbers.w), numbers.w > 0.0));
-    var own = vec2<u32>();
-    for (var first = thread * 4u; first < params.columns; first += THREADS * 4u) {
-        let found = orders_of(four_from(first));
-        let tops = max(max(found.x, found.y), max(found.z, found.w));
-        // A loop of one turn or none, as in the search.
-        for (var turn = u32(tops >= cut.x); turn > 0u; turn--) {
-            let words = philox(vec4<u32>(rows[slot].y + 1u, first / 4u, 0u, 0u), key);
-            for (var part = 0u; part < 4u; part++) {
-                let id = first + part;
-                let order_here = found[part];
-                let distance = below(order_here);
-                if (id < params.columns && survives(order_here, id, cut) && distance >= least) {
-                    own = stronger(own, vec2<u32>(order(bitcast<u32>(distance + noise(words[part]))), id));
+    let position = rows[slot].y + 1u;
+    var winner = vec2<u32>();
+    if (count <= BINS) {
+        for (var at = thread; at < count; at += THREADS) {
+            let token = in_bin(at);
+            if (survives(token.x, token.y, cut) && below(token.x) >= least) {
+                let words = philox(vec4<u32>(position, token.y / 4u, 0u, 0u), key);
+                winner = stronger(winner, scored(token.x, token.y, words[token.y % 4u]));
+            }
+        }
+    } else {
+        for (var first = thread * 4u; first < params.columns; first += THREADS * 4u) {
+            let found = orders_of(four_from(first));
+            let top = max(max(found.x, found.y), max(found.z, found.w));
+            // A branch, as in the search.
+            for (var turn = u32(top >= cut.x && below(top) >= least); turn > 0u; turn--) {
+                let words = philox(vec4<u32>(position, first / 4u, 0u, 0u), key);
+                for (var part = 0u; part < 4u; part++) {
+                    let id = first + part;
+                    if (id < params.columns && survives(found[part], id, cut) && below(found[part]) >= least) {
+                        winner = stronger(winner, scored(found[part], id, words[part]));
+                    }
                 }
             }
         }
     }
-    let winner = strongest(thread, own);
+    let drawn = strongest(thread, winner);
     if (thread == 0u) {
-        output[slot] = winner.y;
+        output[slot] = drawn.y;
     }
 }

@@ -92,8 +92,7 @@ fn narrowed(thread: u32, cut: vec2<u32>, wanted_tokens: u32, share: u32) -> vec2
                 for (var part = 0u; part < THREADS; part++) {
                     total = sum(total, vec2<u32>(orders[part], ids[part]));
                 }
-                wanted = share_of(total, share);
-                wanted.x = max(wanted.x, u32(wanted.y == 0u));
+                wanted = at_least_one(share_of(total, share));
             }
             var part = 0u;
             var next = sum(passed, vec2<u32>(orders[0], ids[0]));

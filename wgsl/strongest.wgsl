@@ -5,9 +5,13 @@ const THREADS = 256u;
 var<workgroup> orders: array<u32, THREADS>;
 var<workgroup> ids: array<u32, THREADS>;
 
-// The one of greater order, of equal ones that of the lower id.
+// Whether a is the stronger: of greater order, of equal ones of the lower id.
+fn beats(a: vec2<u32>, b: vec2<u32>) -> bool {
+    return a.x > b.x || (a.x == b.x && a.y < b.y);
+}
+
 fn stronger(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
-    return select(a, b, b.x > a.x || (b.x == a.x && b.y < a.y));
+    return select(a, b, beats(b, a));
 }
 
 // The strongest of the tokens that are the thread's own, those 256 apart, of the line that begins at `base`.

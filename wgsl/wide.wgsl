@@ -22,3 +22,7 @@ fn product(a: u32, b: u32) -> vec2<u32> {
 fn share_of(total: vec2<u32>, share: u32) -> vec2<u32> {
     return sum(product(total.y, share), vec2<u32>(product(total.x, share).y, 0u));
 }
+
+fn at_least_one(a: vec2<u32>) -> vec2<u32> {
+    return select(a, vec2<u32>(1u, 0u), all(a == vec2<u32>()));
+}
