@@ -23,7 +23,7 @@ from doppler_core.engine.model_type import Opened
 from doppler_core.engine.request import Capabilities
 from doppler_core.plan.op import Kernel, Op, Plan, State, Step, Value
 from doppler_core.plan.room import Room
-from doppler_core.plan.sampling import IN_PROMPT, Sampling, unpack
+from doppler_core.plan.sampling import IN_PROMPT, NO_TOKEN, Sampling, unpack
 from doppler_core.text.tokenizer import Tokenizer
 from doppler_plugins.model_types.causal_driver import CausalDriver
 
@@ -31,6 +31,7 @@ BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 WORDS = [f"\u2581w{number}" for number in range(41)]
 FIRST_BYTE, FIRST_WORD = 3, 3 + len(BYTES)
 VOCABULARY = FIRST_WORD + len(WORDS)
+MASK_WORDS = -(-VOCABULARY // 32)
 BEGIN, END = 1, 2
 EMPTY = 0xFFFFFFFF
 
@@ -63,6 +64,7 @@ def plan(size: Size, host: bool = False) -> Plan:
         ),
         -1: State("counts", (size.slots, VOCABULARY), "u32"),
         -2: State("bias", (size.slots, VOCABULARY), "f32"),
+        -3: State("mask", (size.slots, MASK_WORDS), "u32"),
     }
     ops = tuple(
         Op("cached_attention", "attend", None, nothing, (query, state), query, params={"window": window})
@@ -247,7 +249,12 @@ class ScriptedExecutor:
         counts, bias = self.states["counts"][place], self.states["bias"][place]
         known = {int(token): int(counts[token]) for token in np.flatnonzero(counts)}
         biased = {int(token): float(bias[token]) for token in np.flatnonzero(bias)}
-        return next_token(self.size, ids, sampling, known, biased)
+        token = next_token(self.size, ids, sampling, known, biased)
+        if not sampling.masked:
+            return token
+        bits = np.unpackbits(self.states["mask"][place].view(np.uint8), bitorder="little")
+        allowed = np.flatnonzero(bits[:VOCABULARY])
+        return int(allowed[token % len(allowed)]) if len(allowed) else NO_TOKEN
 
 
 def _logprobs(token: int) -> Words:

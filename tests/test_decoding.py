@@ -10,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
 from doppler_core.engine.engine import Engine
@@ -20,6 +22,7 @@ from tests.causal_fakes import (
     BEGIN,
     END,
     FIRST_BYTE,
+    MASK_WORDS,
     VOCABULARY,
     DecodeLoop,
     ScriptedExecutor,
@@ -164,6 +167,51 @@ def test_what_the_host_must_see_first_is_never_run_ahead(opened: Opening, host: 
         first = result.logprobs[0]
         assert first.logprob == pytest.approx(-first.id / 1000)
         assert [number for number, _ in first.top] == [first.id, (first.id + 1) % VOCABULARY]
+
+
+class Alternating:
+    """Allows the tokens above 50 whose number is odd, then even, then odd; after six tokens none."""
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+
+    def words(self) -> npt.NDArray[np.uint32]:
+        bits = np.zeros(32 * MASK_WORDS, np.uint8)
+        bits[51 + len(self.seen) % 2 : VOCABULARY : 2] = len(self.seen) < 6
+        return np.packbits(bits, bitorder="little").view(np.uint32)
+
+    def accept(self, token: int) -> None:
+        self.seen.append(token)
+
+
+def test_a_mask_limits_each_token_by_those_before_it(opened: Opening) -> None:
+    model, executor = opened()
+    masks = [Alternating(), Alternating()]
+    asked = [
+        GenerateRequest(prompt(number, 8), max_tokens=6, mask=lambda one=one: one)
+        for number, one in enumerate(masks)
+    ]  # type: ignore[misc]
+    handles = [model.submit(one) for one in (*asked, GenerateRequest(prompt(3, 8), max_tokens=30))]
+    for mask, handle in zip(masks, handles, strict=False):
+        ids = handle.result(10).ids
+        assert [token % 2 for token in ids] == [1, 0, 1, 0, 1, 0]
+        assert min(ids) > 50
+        assert mask.seen == list(ids[:-1])
+    assert list(handles[2].result(10).ids) == answer(executor.size, prompt(3, 8), 30)
+    with pytest.raises(InputError, match="no token is allowed"):
+        model.generate(prompt(0, 8), max_tokens=7, mask=Alternating)
+
+
+def test_a_mask_that_breaks_hurts_no_other_request(opened: Opening) -> None:
+    class Breaking(Alternating):
+        def accept(self, token: int) -> None:
+            raise ValueError("no such state")
+
+    model, executor = opened()
+    other = model.submit(GenerateRequest(prompt(3, 8), max_tokens=30))
+    with pytest.raises(ValueError, match="no such state"):
+        model.generate(prompt(0, 8), max_tokens=7, mask=Breaking)
+    assert list(other.result(10).ids) == answer(executor.size, prompt(3, 8), 30)
 
 
 def test_a_text_gets_the_begin_token_once_whatever_it_says(opened: Opening) -> None:

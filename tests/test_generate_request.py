@@ -49,6 +49,7 @@ BEGIN = 2
         ({"stop_ids": "3"}, "stop_ids is str"),
         ({"stop_ids": (3, "x")}, "stop_ids 1 is 'x'"),
         ({"stop_ids": (300,)}, "stop_ids 0 is 300"),
+        ({"mask": 1}, "mask is int"),
         ({"ignore_eos": 1}, "ignore_eos is int"),
         ({"overflow": "truncate"}, "overflow='truncate': expected 'error' or 'truncate_left'"),
     ],
@@ -183,6 +184,8 @@ def test_prompts_are_slowed_down_only_while_others_wait_for_a_token() -> None:
     assert pace.rows(256, others_wait=True) == 64
     pace.note_rows(100, 0.5)
     assert pace.rows(256, others_wait=True) == 40
-    pace.note_rows(1, 10.0)
+    pace.note_rows(2, 10.0)  # too few rows to say what a row takes
+    assert pace.rows(256, others_wait=True) == 40
+    pace.note_rows(50, 50.0)
     assert pace.rows(256, others_wait=True) == 16
     assert pace.rows(5, others_wait=True) == 5

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from doppler_core.engine.request import GenerateRequest
+from doppler_core.engine.request import GenerateRequest, TokenMask
 from doppler_core.engine.sampling_check import check_sampling
 from doppler_core.errors import FileFormatError, InputError
 from doppler_core.plan.sampling import Sampling
@@ -20,10 +20,11 @@ _SEED_BITS = 64
 
 @dataclass(frozen=True)
 class Choice:
-    """The settings of a slot, and what is added to the logits of some tokens."""
+    """The settings of a slot, what is added to the logits of some tokens, what limits the next one."""
 
     sampling: Sampling = field(default_factory=Sampling)
     bias: Mapping[int, float] = field(default_factory=dict)
+    mask: TokenMask | None = None
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,10 @@ def choose(request: GenerateRequest, defaults: Defaults) -> Choice:
             repetition=float(_first(request.repetition_penalty, defaults.repetition_penalty)),
             seed=seed,
             biased=bool(bias),
+            masked=request.mask is not None,
         ),
         bias,
+        None if request.mask is None else request.mask(),
     )
 
 

@@ -26,7 +26,7 @@ from doppler_core.plan.sampling import BROKEN, NO_TOKEN
 Words = npt.NDArray[np.uint32]
 
 _FAULTS = {
-    NO_TOKEN: InputError("no token is allowed: logit_bias forbids every one"),
+    NO_TOKEN: InputError("no token is allowed: logit_bias or the mask forbids every one"),
     BROKEN: DeviceError(
         "the logits are not numbers: the weights hold such values, or this device's kernels overflow "
         "(`doppler-plugins verify`, then device='numpy', tell which)"
@@ -124,10 +124,10 @@ class Decoder:
         goes_on = (
             self._loop.runs_ahead
             and not any(part.of_prompt for part in parts)
-            and all(part.run.job.logprobs is None for part in parts)
+            and not any(part.run.job.steered for part in parts)
         )
         for part in parts:
-            if part.samples and part.run.made == 0:
+            if part.samples:
                 write_adjustments(self._executor, self._states, part.slot, part.run)
         phase = "decode" if sum(len(part.ids) for part in parts) == 1 else "prefill"
         self._submit(phase, tables(parts, goes_on), tuple(parts), goes_on)
@@ -158,7 +158,8 @@ class Decoder:
     def _land(self, flight: _Flight) -> None:
         """Read what a flight made, and hand it out."""
         outputs = flight.ticket.result()
-        self._measure(flight)
+        if any(part.slot.run is part.run for part in flight.parts):
+            self._measure(flight)  # else nobody has waited for it, perhaps for hours
         for index, part in enumerate(flight.parts):
             if part.samples:
                 for step in range(flight.steps):
@@ -178,7 +179,10 @@ class Decoder:
             self._places.spoil(slot)
         run.token = token
         run.landed += 1
-        run.job.accept(token, logprobs)
+        try:
+            run.job.accept(token, logprobs)
+        except Exception as error:  # noqa: BLE001 - of its mask, which is the requester's own code
+            run.job.fail(error)
 
     def _measure(self, flight: _Flight) -> None:
         now = time.perf_counter()

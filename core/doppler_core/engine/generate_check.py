@@ -32,6 +32,10 @@ def check_generate_request(request: Any, vocabulary: int) -> None:
         _check_id(f"stop_ids {index}", number, vocabulary)
     if not isinstance(request.ignore_eos, bool):
         raise InputError(f"ignore_eos is {_kind(request.ignore_eos)}: expected True or False")
+    if request.mask is not None and not callable(request.mask):
+        raise InputError(
+            f"mask is {_kind(request.mask)}: expected a function that makes a TokenMask, or None"
+        )
     if request.overflow not in ("error", "truncate_left"):
         raise InputError(f"overflow={request.overflow!r}: expected 'error' or 'truncate_left'")
 

@@ -29,6 +29,7 @@ class GenerateJob:
     """The answer to one request.
 
     ids: of the prompt. choice: how its tokens are chosen. logprobs: None, or how many likeliest tokens are told.
+    allowed: the words of its mask for the next token, None where it has none.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class GenerateJob:
         self.choice = choice
         self.limit = ending.limit
         self.logprobs = logprobs
+        self.allowed = None if choice.mask is None else choice.mask.words()
         self._ends = ending.ids
         self._stops = StopStrings(ending.strings)
         self._detokenizer = detokenizer
@@ -57,6 +59,11 @@ class GenerateJob:
         self._fresh: list[Delta] = []
         self._result: GenerateResult | None = None
         self._error: Exception | None = None
+
+    @property
+    def steered(self) -> bool:
+        """Whether the host has a part in each step."""
+        return self.logprobs is not None or self.choice.mask is not None
 
     def place(self, cached: int) -> None:
         """The request has a place, where the first `cached` tokens of its prompt have been run already."""
@@ -82,6 +89,9 @@ class GenerateJob:
             self._finish("length", None, text)
         elif text:
             self._fresh.append(self._delta(text))
+        if self.choice.mask is not None and not self.done():
+            self.choice.mask.accept(token)
+            self.allowed = self.choice.mask.words()
 
     def prompt_done(self) -> None:
         """Every token of the prompt has been run: the end of a request for no tokens."""

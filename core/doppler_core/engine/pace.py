@@ -20,7 +20,8 @@ class Pace:
 
     def note_rows(self, rows: int, seconds: float) -> None:
         """A step with prompts in it, of `rows` rows, took `seconds`."""
-        self._row = _mixed(self._row, seconds / rows)
+        if rows >= _FEW_ROWS:
+            self._row = _mixed(self._row, seconds / rows)
 
     def steps(self) -> int:
         """How many steps to submit at once, 1 until one has been measured."""

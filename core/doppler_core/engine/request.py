@@ -1,8 +1,8 @@
 """What an engine is asked and what it answers: plain data, no behaviour."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +50,16 @@ class EmbedResult:
     seconds: float = 0.0
 
 
+class TokenMask(Protocol):
+    """What limits the next token: a grammar that follows the text. The engine's worker calls it."""
+
+    def words(self) -> npt.NDArray[np.uint32]:
+        """The tokens that may come next: bit i % 32 of word i // 32 for token i, [ceil(vocabulary / 32)]."""
+
+    def accept(self, token: int) -> None:
+        """The token that came."""
+
+
 @dataclass(frozen=True)
 class GenerateRequest:
     """A text to go on with.
@@ -64,6 +74,7 @@ class GenerateRequest:
     logit_bias: added to the logits of token ids, before the temperature.
     stop: strings that end the text and are not in it; stop_ids: tokens that do, beside the model's own end tokens.
     ignore_eos: go on past the model's end tokens.
+    mask: makes what limits the request's tokens; one that forbids every token is an error of the request.
     logprobs: None = none; 0 to 20 = of each token, and of that many likeliest ones.
     overflow: what to do with a prompt over the context: "error", or "truncate_left": drop what is oldest, keep the
         begin token, and leave room for max_tokens (None: a quarter of the context; at most half of it).
@@ -84,6 +95,7 @@ class GenerateRequest:
     stop: str | tuple[str, ...] = ()
     stop_ids: tuple[int, ...] = ()
     ignore_eos: bool = False
+    mask: Callable[[], TokenMask] | None = None
     logprobs: int | None = None
     overflow: PromptOverflow = "error"
 

@@ -1,4 +1,4 @@
-"""What adjusts a slot's logits, put into the states of its place before its first token is chosen."""
+"""What adjusts a slot's logits, put into the states of its place before a token is chosen."""
 
 from collections.abc import Mapping
 
@@ -11,11 +11,16 @@ from doppler_core.plan.sampling import IN_PROMPT
 
 
 def write_adjustments(executor: Executor, states: Mapping[str, State], slot: Slot, run: Run) -> None:
-    """The tokens that occur in the prompt, where the job has penalties, and its bias, where it has one.
+    """What the next token of a run is chosen by: its mask, and before its first token the tokens that occur in the
+    prompt, where the job has penalties, and its bias.
 
-    Not before the step that chooses the first token: a step counts a token for each of its slots, wanted or not.
+    Not before that step: a step counts a token for each of its slots, wanted or not.
     """
-    choice = run.job.choice
+    choice, allowed = run.job.choice, run.job.allowed
+    if allowed is not None:
+        executor.write_state("mask", slot.place, allowed.reshape(1, -1))
+    if run.made:
+        return
     if choice.sampling.penalized:
         counts = np.zeros((1, states["counts"].columns), np.uint32)
         counts[0, np.asarray(run.job.ids)] = IN_PROMPT
