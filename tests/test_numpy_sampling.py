@@ -13,10 +13,10 @@ from sampling_steps import (
     without_limits,
 )
 
-from doppler_core.device.numpy_sampling import CHUNK, SAMPLING_OPS
+from doppler_core.device.numpy_sampling import CHUNK, FEW, SAMPLING_OPS
 from doppler_core.plan.sampling import TOP_LOGPROBS, Sampling
 
-SIZES = [1, 2, 5, 31, 257, 1000]
+SIZES = [1, 2, 5, 31, 257, 5 * FEW]
 
 
 def words(*shape: int) -> np.ndarray:

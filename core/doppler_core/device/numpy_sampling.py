@@ -1,8 +1,8 @@
 """Faster twins of the ops that choose tokens, for the NumPy executor; plan.sampling says what they choose.
 
-Each works on all slots of a step, in one thread. Nothing of the size of the vocabulary is sorted but where top_p stands
-alone, and noise is made for the tokens that can still win. An op that changes a state or the rows changes `output`,
-which holds what was there.
+Each works on all slots of a step, in one thread. Nothing of the size of the vocabulary is sorted, unless a thousand
+tokens do not reach top_p, and noise is made for the tokens that can still win. An op that changes a state or the rows
+changes `output`, which holds what was there.
 """
 
 import functools
@@ -38,7 +38,8 @@ from doppler_core.plan.sampling_meaning import (
 Ids = npt.NDArray[np.int64]
 
 CHUNK = 1 << 15  # tokens whose noise is made at a time: their words stay in a core's second cache
-_NEVER = 64  # words below the one whose noise would just do: more than the roundings on the way to it
+FEW = 1024  # tokens that top_p is looked for among, before it is among all
+_SLACK = 64  # words below the one whose noise would just do: more than the roundings on the way to it
 
 
 def adjust(call: Call) -> None:
@@ -80,18 +81,22 @@ def _drawn(logits: Array, one: Sampling, position: int) -> int:
     below = scaled(own, logits[best], one.temperature)
     near = below >= least_below(one.min_p)
     if one.top_p < 1:
-        near &= _within(own, one)
+        near &= _within(own, below, one)
     if 4 * np.count_nonzero(near) < len(near):  # few: noise for them alone
         ids, below, near = ids[near], below[near], near[near]
     noise = functools.partial(token_words, one.seed, position)
     return _noisiest(ids, np.where(near, below, np.float32(-np.inf)), best, noise)
 
 
-def _within(logits: Array, one: Sampling) -> npt.NDArray[np.bool_]:
-    """Which of these tokens are within top_p, [n]."""
-    falling = np.sort(logits)[::-1]
-    held = np.cumsum(weights_of(scaled(falling, falling[0], one.temperature)))
-    kept = 1 + int(np.searchsorted(held, share_of(held[-1], one.top_p)))
+def _within(logits: Array, below: Array, one: Sampling) -> npt.NDArray[np.bool_]:
+    """Which of these tokens, so far below the best, are within top_p, [n]. The likeliest few are tried first."""
+    wanted = share_of(weights_of(below).sum(), one.top_p)
+    for count in (FEW, len(logits)):
+        falling = np.sort(logits[strongest(logits, count)])[::-1]
+        held = np.cumsum(weights_of(scaled(falling, falling[0], one.temperature)))
+        if held[-1] >= wanted:
+            break
+    kept = 1 + int(np.searchsorted(held, wanted))
     return _down_to(logits, falling[kept - 1], kept)
 
 
@@ -111,7 +116,7 @@ def _noisiest(ids: Ids, below: Array, best: int, words_of: Callable[[Ids], Words
 
 def _least_word(noise: np.float32) -> int:
     """A word no greater than any whose noise is at least this."""
-    return max(0, int(np.exp(-np.exp(-np.float64(noise))) * 2.0**32 * (1 - 2.0**-20)) - _NEVER)
+    return max(0, int(np.exp(-np.exp(-np.float64(noise))) * 2.0**32 * (1 - 2.0**-20)) - _SLACK)
 
 
 def strongest(logits: Array, count: int) -> Ids:
