@@ -1,7 +1,8 @@
 """Checkpoints from the Hugging Face Hub, by its own client and into its own cache, shared with other tools.
 
-Takes `hf:org/name[@revision]`, gives a local folder. Its errors become ours, with what to do next. With `offline`
-(or HF_HUB_OFFLINE=1) no socket is opened. On a terminal the client shows its own progress bars.
+Takes `hf:org/name[/file.gguf][@revision]`, gives a local folder or GGUF file. Its errors become ours, with what to do
+next. Room on the disk is checked before anything is fetched. With `offline` (or HF_HUB_OFFLINE=1) no socket is opened.
+On a terminal the client shows its own progress bars.
 """
 
 import errno
@@ -9,35 +10,144 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from doppler_core.errors import DiskSpaceError, DopplerError, ModelNotFoundError
+from doppler_plugins.hub_files import CHECKPOINT, HubFile, check_room, choose, total
+from doppler_plugins.hub_resume import fetch_large, there_already
 
 PREFIX = "hf:"
 
-_REFERENCE = re.compile(r"hf:(?P<repo>[\w.-]+/[\w.-]+)(@(?P<revision>[^@\s]+))?")
-# What a checkpoint is read from: configuration, weights and tokenizer, also of the modules in sub-folders.
-_FILES = ["*.json", "*.safetensors", "tokenizer.model", "*.jinja", "README.md"]
+_REFERENCE = re.compile(
+    r"hf:(?P<repo>[\w.-]+/[\w.-]+)(/(?P<file>[^@\s]+\.gguf))?(@(?P<revision>[^@\s]+))?", re.IGNORECASE
+)
+_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_API_SECONDS = 10.0
 
 
-def parse_reference(ref: str) -> tuple[str, str | None]:
-    """Split `hf:org/name[@revision]`; raise ModelNotFoundError for another form."""
+class Reference(NamedTuple):
+    """A repository, one of its files, a revision of it."""
+
+    repo: str
+    file: str | None
+    revision: str | None
+
+
+class _Listing(NamedTuple):
+    """A commit of a repository and the files it has."""
+
+    commit: str
+    files: list[HubFile]
+
+
+def parse_reference(ref: str) -> Reference:
+    """Split `hf:org/name[/file.gguf][@revision]`; raise ModelNotFoundError for another form."""
     match = _REFERENCE.fullmatch(ref)
     if match is None:
-        raise ModelNotFoundError(f"{ref!r}: expected hf:organisation/name or hf:organisation/name@revision")
-    return match["repo"], match["revision"]
+        raise ModelNotFoundError(
+            f"{ref!r}: expected hf:organisation/name or hf:organisation/name/file.gguf, perhaps with @revision"
+        )
+    return Reference(match["repo"], match["file"], match["revision"])
 
 
-def download(ref: str, revision: str | None, offline: bool) -> Path:
-    """The local snapshot of a repository; `revision` counts where the reference names none."""
+def reference(ref: str, revision: str | None, path: Path) -> str:
+    """What opens again what `download` gave for a reference: its repository, the GGUF file if it is one, its revision."""
+    repo, _, named = parse_reference(ref)
+    inside = "" if path.is_dir() else "/" + "/".join(path.parts[path.parts.index("snapshots") + 2 :])
+    return f"{PREFIX}{repo}{inside}" + (f"@{named or revision}" if named or revision else "")
+
+
+def download(
+    ref: str, revision: str | None, offline: bool, *, file: str | None = None, token: str | None = None
+) -> Path:
+    """The local snapshot of a checkpoint, or a local GGUF file; what the cache holds is not fetched again.
+
+    revision: counts where the reference names none. file: a GGUF file's name or pattern, where the reference names
+    none. token: in place of HF_TOKEN and of the client's own login.
+    """
     import huggingface_hub
 
-    repo, named = parse_reference(ref)
-    revision = named or revision
+    repo, named_file, named = parse_reference(ref)
+    file, revision = named_file or file, named or revision
     with _translated(ref, repo, revision, offline):
-        folder = huggingface_hub.snapshot_download(
-            repo, revision=revision, allow_patterns=_FILES, local_files_only=offline
+        listing = None if offline else _list(repo, revision, token)
+        if listing is None:
+            chosen = [] if file is None else [file]
+        else:
+            files = choose(ref, listing.files, file)
+            _fetch(ref, repo, listing.commit, files, token)
+            chosen = [one.path for one in files if one.path.lower().endswith(".gguf")]
+        if not chosen:
+            folder = huggingface_hub.snapshot_download(
+                repo,
+                revision=revision,
+                allow_patterns=CHECKPOINT,
+                local_files_only=offline,
+                token=token,
+                tqdm_class=_bars(),
+            )
+            return Path(str(folder))
+        found = [
+            huggingface_hub.hf_hub_download(
+                repo, path, revision=revision, local_files_only=offline, token=token
+            )
+            for path in chosen
+        ]
+    return Path(str(found[0]))
+
+
+def _bars() -> type:
+    """The client's progress bars, on a terminal only: some of them it shows in files too."""
+    from huggingface_hub.utils import tqdm  # type: ignore[attr-defined]
+
+    class Bars(tqdm):
+        def __init__(self, *positional: Any, **named: Any) -> None:
+            named["disable"] = named.get("disable") or None  # None: as the stream is a terminal or not
+            super().__init__(*positional, **named)  # type: ignore[no-untyped-call]
+
+    return Bars
+
+
+def _list(repo: str, revision: str | None, token: str | None) -> _Listing | None:
+    """What the Hub says a repository holds; None where it can't be asked: the client then looks into its cache."""
+    from huggingface_hub import HfApi, errors
+
+    try:
+        info = HfApi(token=token).model_info(
+            repo, revision=revision, files_metadata=True, timeout=_API_SECONDS
         )
-    return Path(str(folder))
+    except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError, errors.HFValidationError):
+        raise
+    except Exception:  # noqa: BLE001 - no network, whose errors differ by version, or a Hub that is down
+        return None
+    files = [
+        HubFile(
+            one.rfilename,
+            one.size or 0,
+            _blob(one.lfs.sha256 if one.lfs else one.blob_id),
+            one.lfs is not None,
+        )
+        for one in info.siblings or ()
+    ]
+    return _Listing(info.sha or "main", files)
+
+
+def _blob(name: str | None) -> str:
+    """The name of a file's content, which becomes a path: a hash, or nothing."""
+    return name if name and _HASH.fullmatch(name) else ""
+
+
+def _fetch(ref: str, repo: str, commit: str, files: list[HubFile], token: str | None) -> None:
+    """Check that the disk has room for what the cache lacks, and bring the large files."""
+    from huggingface_hub import constants
+
+    cache = Path(constants.HF_HUB_CACHE)
+    folder = cache / f"models--{repo.replace('/', '--')}"
+    there = sum(min(one.size, there_already(folder, one)) for one in files)
+    check_room(ref, total(files) - there, cache)
+    for one in files:
+        if one.is_large and one.blob:
+            fetch_large(folder, repo, commit, one, token)
 
 
 @contextmanager
@@ -48,6 +158,8 @@ def _translated(ref: str, repo: str, revision: str | None, offline: bool) -> Ite
     local = "or give a local folder of the checkpoint"
     try:
         yield
+    except DopplerError:  # some are OSErrors, too
+        raise
     except errors.GatedRepoError as error:
         raise ModelNotFoundError(
             f"{ref}: its publisher wants the licence accepted first: open {page}, accept it, log in with "
@@ -70,12 +182,18 @@ def _translated(ref: str, repo: str, revision: str | None, offline: bool) -> Ite
             f"{ref}: {why} and the Hub's cache does not hold it (revision {revision or 'main'}): run once with the "
             f"network, {local}"
         ) from error
+    except errors.HfHubHTTPError as error:
+        status = getattr(getattr(error, "response", None), "status_code", None)
+        if status not in (401, 403):
+            raise _unreachable(ref, local, error) from error
+        raise ModelNotFoundError(
+            f"{ref}: the Hub refuses the token ({status}): take another one (--token, HF_TOKEN, `hf auth login`), or "
+            f"accept the licence at {page}; {local}"
+        ) from error
     except OSError as error:
         if error.errno == errno.ENOSPC:
             raise DiskSpaceError(f"{ref}: the disk of the Hub's cache is full (HF_HOME moves it)") from error
         raise _unreachable(ref, local, error) from error
-    except DopplerError:
-        raise
     except Exception as error:  # the client's HTTP library differs by version, and so do its errors
         raise _unreachable(ref, local, error) from error
 

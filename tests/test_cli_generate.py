@@ -97,7 +97,7 @@ def test_generate_hands_every_option_to_the_request(run: Any, script: ScriptedGe
     assert request.overflow == "truncate_left"
     assert done.err.endswith("length\n")
     assert script.settings is not None
-    assert (script.settings.device, script.settings.context_length) == ("numpy", 64)
+    assert (script.settings.device, script.settings.context_length, script.settings.slots) == ("numpy", 64, 2)
 
 
 def test_generate_leaves_open_what_nobody_asked_for(run: Any, script: ScriptedGenerator) -> None:

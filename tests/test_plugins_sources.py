@@ -170,13 +170,14 @@ def test_a_path_that_a_plugin_gives_and_is_no_model_is_told_with_the_plugins_nam
 @pytest.mark.parametrize(
     ("ref", "parts"),
     [
-        ("hf:google/embeddinggemma-300m", ("google/embeddinggemma-300m", None)),
-        ("hf:a.b/c_d-e@v1.0", ("a.b/c_d-e", "v1.0")),
-        ("hf:org/name@refs/pr/7", ("org/name", "refs/pr/7")),
+        ("hf:google/embeddinggemma-300m", ("google/embeddinggemma-300m", None, None)),
+        ("hf:a.b/c_d-e@v1.0", ("a.b/c_d-e", None, "v1.0")),
+        ("hf:org/name@refs/pr/7", ("org/name", None, "refs/pr/7")),
+        ("hf:org/name/sub/m-Q4_0.gguf@v1", ("org/name", "sub/m-Q4_0.gguf", "v1")),
     ],
 )
 def test_a_hub_reference_has_a_repository_and_perhaps_a_revision(
-    ref: str, parts: tuple[str, str | None]
+    ref: str, parts: tuple[str, str | None, str | None]
 ) -> None:
     assert hub.parse_reference(ref) == parts
 
@@ -222,6 +223,7 @@ def test_what_the_hub_client_raises_becomes_an_error_with_a_remedy(
     def fail(*_: object, **__: object) -> str:
         raise failure
 
+    monkeypatch.setattr(hub, "_list", lambda *_: None)
     monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
     with pytest.raises(kind) as raised:
         hub.download("hf:org/name@v9", None, offline=False)
@@ -235,10 +237,11 @@ def test_the_revision_of_the_reference_beats_the_setting(
 ) -> None:
     asked: list[object] = []
 
-    def answer(repo: str, *, revision: str | None, allow_patterns: list[str], local_files_only: bool) -> str:
+    def answer(repo: str, *, revision: str | None, local_files_only: bool, **_: object) -> str:
         asked.append((repo, revision, local_files_only))
         return str(tmp_path)
 
+    monkeypatch.setattr(hub, "_list", lambda *_: None)
     monkeypatch.setattr(huggingface_hub, "snapshot_download", answer)
     assert hub.download("hf:org/name@v2", "v1", offline=True) == tmp_path
     hub.download("hf:org/name", "v1", offline=False)

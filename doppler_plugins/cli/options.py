@@ -33,6 +33,9 @@ _ENGINE = {
     "context_length": click.option(
         "--context-length", type=click.IntRange(min=1), help="Most tokens of one text."
     ),
+    "slots": click.option(
+        "--slots", type=click.IntRange(min=1), help="Sequences that a generating model works on at once."
+    ),
     "memory_limit": click.option(
         "--memory-limit", type=click.IntRange(min=1), help="Bytes the engine may use."
     ),
@@ -60,4 +63,6 @@ def _collecting(command: Command, options: Mapping[str, Callable[[Any], Any]]) -
     return collect  # type: ignore[return-value]
 
 
-cache_option = _SOURCE["cache_dir"]
+cache_option, revision_option, offline_option = (
+    _SOURCE[name] for name in ("cache_dir", "revision", "offline")
+)

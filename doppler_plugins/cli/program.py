@@ -23,6 +23,7 @@ from doppler_plugins.cli.models import models
 from doppler_plugins.cli.pin import pin
 from doppler_plugins.cli.plan import plan
 from doppler_plugins.cli.plugins import plugins_command
+from doppler_plugins.cli.pull import pull
 from doppler_plugins.cli.verify import verify
 from doppler_plugins.discovery import own_version
 
@@ -37,7 +38,7 @@ logger = logging.getLogger("doppler_plugins")
 @click.option("--debug", is_flag=True, help="Log everything, and show the traceback of an error.")
 @click.version_option(own_version(), prog_name=PROGRAM)
 def cli(log_level: str, debug: bool) -> None:
-    """Gemma models on any GPU through WebGPU: convert, inspect, embed, generate, measure."""
+    """Gemma models on any GPU through WebGPU: fetch, convert, inspect, embed, generate, measure."""
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr, force=True)
     level = logging.DEBUG if debug else getattr(logging, log_level.upper())
     for name in ("doppler_core", "doppler_plugins"):
@@ -48,6 +49,7 @@ for command in (
     embed,
     generate,
     chat,
+    pull,
     convert,
     plan,
     pin,
