@@ -99,14 +99,18 @@ class LazyEngine:
                 self._timer.daemon = True
                 self._timer.start()
 
-    def expire(self) -> None:
-        """Give the engine back unless it is in use; the next use opens it again."""
+    def unload(self) -> bool:
+        """Give the engine back now, unless it is in use; the next use opens it again. False: it is in use."""
         with self._lock:
-            if self._uses or self._closed:
-                return
+            if self._uses:
+                return False
+            if self._closed:
+                return True
+            self._stop_timer()
             idle, self._handle = self._handle, EngineHandle(*self.spec[:2])
             self._opening = None
         idle.close()
+        return True
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -117,7 +121,7 @@ class LazyEngine:
 def _expire(lazy: "weakref.ref[LazyEngine]") -> None:
     alive = lazy()
     if alive is not None:
-        alive.expire()
+        alive.unload()
 
 
 def _open(handle: EngineHandle, opening: Future[Engine]) -> None:

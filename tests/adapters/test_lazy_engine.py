@@ -54,6 +54,20 @@ def test_equal_specs_share_one_engine_until_the_last_closes(script: Scripted) ->
     wait_until(lambda: script.closed == ["scripted"])
 
 
+def test_unloading_gives_an_unused_engine_back_and_the_next_use_opens_it_again(script: Scripted) -> None:
+    engine = lazy(keep_alive=1000.0)
+    with engine.using():
+        assert not engine.unload()
+    assert engine.unload()
+    wait_until(lambda: script.closed == ["scripted"])
+    assert engine.unload()
+    with engine.using() as opened:
+        assert opened.model_id == "scripted"
+    assert len(script.opened) == 2
+    engine.close()
+    assert engine.unload()
+
+
 def test_a_copy_outlives_its_original(script: Scripted) -> None:
     original = lazy()
     twin = copy.deepcopy(original)
