@@ -89,7 +89,17 @@ def test_generate_writes_the_text_alone_to_stdout_and_what_it_took_to_stderr(
 def test_generate_hands_every_option_to_the_request(run: Any, script: ScriptedGenerator) -> None:
     options = "--max-tokens 2 --temperature 0.5 --top-k 3 --top-p 0.9 --min-p 0.1 --seed 4 --stop a --stop b"
     done = run(
-        "generate", "model", "x", *options.split(), "--truncate", "--device", "numpy", "--context-length", 64
+        "generate",
+        "model",
+        "x",
+        *options.split(),
+        "--truncate",
+        "--device",
+        "numpy",
+        "--context-length",
+        64,
+        "--slots",
+        2,
     )
     request = script.requests[0]
     assert (request.max_tokens, request.temperature, request.top_k, request.top_p) == (2, 0.5, 3, 0.9)
