@@ -59,12 +59,12 @@ fn narrowed(thread: u32, cut: vec2<u32>, wanted_tokens: u32, share: u32) -> vec2
         }
         workgroupBarrier();
         for (var first = thread * 4u; first < params.columns; first += THREADS * 4u) {
-            let ids = four_from(first);
-            let own = orders_of(ids);
-            let keys = select(own, ~ids, vec4<bool>(tied));
+            let mine = four_from(first);
+            let own = orders_of(mine);
+            let keys = select(own, ~mine, vec4<bool>(tied));
             let in_range = (keys >= vec4<u32>(least)) & (keys <= vec4<u32>(greatest));
             let in_tie = vec4<bool>(!tied) | (own == vec4<u32>(tie));
-            let there = in_range & in_tie & ((own != vec4<u32>(cut.x)) | (ids <= vec4<u32>(cut.y)));
+            let there = in_range & in_tie & ((own != vec4<u32>(cut.x)) | (mine <= vec4<u32>(cut.y)));
             // A loop of one turn or none: software devices compute both sides of a branch, but leave a loop.
             for (var turn = u32(any(there)); turn > 0u; turn--) {
                 for (var part = 0u; part < 4u; part++) {

@@ -1,4 +1,4 @@
-"""How a request asks for its tokens to be chosen: takes one, gives InputError with the field, its value, what it may be.
+"""How a request wants its tokens chosen: takes one, gives InputError with the field, its value, what it may be.
 
 None is always right: the checkpoint, or nobody, says. Numbers have to be ones that float32 has, which is what devices
 read.

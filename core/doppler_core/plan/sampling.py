@@ -8,7 +8,7 @@ A token is chosen from the logits of a slot in this order; plan.sampling_meaning
                  by it, and a token weighs exp(logit - the greatest)
     top_k        the k tokens of greatest logit, of equal ones those of lower id: always k
     top_p        of those the fewest, in the same order, that hold this share of the weight; at least one
-    min_p        of those the ones that weigh at least this times the best one's weight (logit - the greatest >= ln min_p)
+    min_p        of those the ones whose weight is at least this times the best one's, as ln min_p has it
     draw         the greatest of logit + Gumbel noise (plan.philox), which draws by weight; noise is of the seed, the
                  token's position and the token alone, so that neither batch nor filters nor device change it
 Weights are whole numbers, exp in f32 times 2^31 rounded down, so that sums of them are exact in any order. Executors
