@@ -126,6 +126,7 @@ def assemble(lowered: Lowered, settings: EngineSettings, progress: Progress | No
             device=executor.device,
             memory_bytes=executor.memory_bytes,
             closing=closing,
+            tokenizer=tokenizer,
         )
     except BaseException:
         closing()

@@ -22,6 +22,7 @@ from doppler_core.engine.request_check import check_texts
 from doppler_core.engine.worker import Worker
 from doppler_core.errors import EngineClosedError, InputError
 from doppler_core.plan.op import Plan
+from doppler_core.text.tokenizer import Tokenizer
 
 ResultT = TypeVar("ResultT")
 
@@ -30,6 +31,7 @@ class Engine:
     """A model on a device. Use it in a `with` block, or call `close`.
 
     identity: a hash that changes with anything that changes the vectors or the text (weights, manifest, executor).
+    tokenizer: the model's own; None where it has none.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class Engine:
         device: str,
         memory_bytes: int,
         closing: Callable[[], None],
+        tokenizer: Tokenizer | None = None,
     ) -> None:
         self.model_id = model_id
         self.identity = identity
@@ -50,6 +53,7 @@ class Engine:
         self.plan = plan
         self.device = device
         self.memory_bytes = memory_bytes
+        self.tokenizer = tokenizer
         self._driver = driver
         self._process = os.getpid()
         self._worker = Worker(driver, closing, model_id)
