@@ -253,6 +253,14 @@ def test_the_models_own_end_tokens_end_an_answer_unless_they_are_ignored(
     assert list(model.generate(ids, max_tokens=40, ignore_eos=True).ids) == expected
 
 
+def test_the_name_of_a_control_token_stops_at_that_token(opened: Opening) -> None:
+    model, executor = opened()
+    executor.poison = END
+    result = model.generate(prompt(1, 3), max_tokens=9, stop=("<eos>", "never"), ignore_eos=True)
+    assert (result.text, result.ids, result.stop) == ("", (), END)
+    assert len(model.generate(prompt(1, 3), max_tokens=9, ignore_eos=True).ids) == 9
+
+
 def test_a_stream_and_a_wait_give_the_same(opened: Opening) -> None:
     model, _ = opened()
     for stop in ((), ("w1",), (" w",), ("w3", "\x07")):

@@ -51,11 +51,10 @@ class CausalDriver:
             request.overflow,
             self._begin,
         )
-        ends = frozenset(request.stop_ids) | (frozenset() if request.ignore_eos else self._ends)
         return GenerateJob(
             ids,
             choose(request, self._defaults),
-            Ending(limit, ends, stop_strings(request)),
+            self._ending(request, limit),
             request.logprobs,
             Detokenizer(self._tokenizer),
             submitted,
@@ -91,6 +90,17 @@ class CausalDriver:
         if messages:
             return chat_ids(messages, self._chat_format(request.chat_format), self._tokenizer)
         return [int(one) for one in prompt if not isinstance(one, Mapping)]
+
+    def _ending(self, request: GenerateRequest, limit: int) -> Ending:
+        """A stop string that is the name of a control token, which has no text, is that token."""
+        strings = stop_strings(request)
+        named = {text: number for text in strings if (number := self._control(text)) is not None}
+        ends = {*named.values(), *map(int, request.stop_ids)} | (set() if request.ignore_eos else self._ends)
+        return Ending(limit, frozenset(ends), tuple(text for text in strings if text not in named))
+
+    def _control(self, name: str) -> int | None:
+        number = self._tokenizer.token_id(name)
+        return None if number is None or self._tokenizer.piece(number) else number
 
     def _text_ids(self, text: str) -> list[int]:
         """The begin token is the model's, whatever the tokenizer's file does: no Gemma makes sense without it."""

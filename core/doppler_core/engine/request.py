@@ -72,7 +72,8 @@ class GenerateRequest:
     temperature to seed: None = as the checkpoint's generation_config says; where it says nothing, the likeliest token.
         temperature 0 = the likeliest token; top_k 0 = no limit; top_p 0 = the top token; seed None = another each time.
     logit_bias: added to the logits of token ids, before the temperature.
-    stop: strings that end the text and are not in it; stop_ids: tokens that do, beside the model's own end tokens.
+    stop: strings that end the text and are not in it, or names of control tokens; stop_ids: tokens that end it, beside
+        the model's own end tokens.
     ignore_eos: go on past the model's end tokens.
     mask: makes what limits the request's tokens; one that forbids every token is an error of the request.
     logprobs: None = none; 0 to 20 = of each token, and of that many likeliest ones.
