@@ -21,7 +21,12 @@ from doppler_core.text.chat import ChatFormat, chat_ids, choose_format, format_n
 from doppler_core.text.detokenizer import Detokenizer
 from doppler_core.text.tokenizer import well_formed
 
-_BEGIN, _END = "<bos>", "<eos>"
+_BEGIN = "<bos>"
+_ENDS = (
+    "<eos>",
+    "<end_of_turn>",
+    "<turn|>",
+)  # of a text, and of the model's turn in Gemma 3's and Gemma 4's chats
 
 
 class CausalDriver:
@@ -35,8 +40,8 @@ class CausalDriver:
         self._context_length = opened.room.context_length
         self._begin = opened.tokenizer.token_id(_BEGIN)
         self._defaults = read_defaults(opened.files.get("generation_config.json"))
-        end = opened.tokenizer.token_id(_END)
-        self._ends = frozenset(self._defaults.end_ids or (() if end is None else (end,)))
+        named = {number for name in _ENDS if (number := self._control(name)) is not None}
+        self._ends = named.union(self._defaults.end_ids)
         places = Places(opened.executor, layout(opened.plan, self._context_length), opened.executor.max_slots)
         loop = _loop(opened.manifest.session.decode_loop, opened.plan)
         self._decoder = Decoder(opened.executor, opened.plan.states(), places, loop)

@@ -19,17 +19,20 @@ from doppler_core.engine.prefix import Places
 from doppler_core.engine.sampling_states import write_adjustments
 from doppler_core.engine.slots import Run, Slot
 from doppler_core.engine.step_parts import Part, deal, next_row, of_nothing, prompt_rows, tables
-from doppler_core.errors import DeviceError, InputError
+from doppler_core.errors import DeviceError, DopplerError, InputError
 from doppler_core.plan.op import State
 from doppler_core.plan.sampling import BROKEN, NO_TOKEN
 
 Words = npt.NDArray[np.uint32]
 
-_FAULTS = {
-    NO_TOKEN: InputError("no token is allowed: logit_bias or the mask forbids every one"),
-    BROKEN: DeviceError(
-        "the logits are not numbers: the weights hold such values, or this device's kernels overflow "
-        "(`doppler-plugins verify`, then device='numpy', tell which)"
+_FAULTS: Mapping[int, tuple[type[DopplerError], str]] = {
+    NO_TOKEN: (InputError, "no token is allowed: logit_bias or the mask forbids every one"),
+    BROKEN: (
+        DeviceError,
+        (
+            "the logits are not numbers: the weights hold such values, or this device's kernels overflow "
+            "(`doppler-plugins verify`, then device='numpy', tell which)"
+        ),
     ),
 }
 
@@ -115,7 +118,7 @@ class Decoder:
     def _launch(self) -> None:
         """Submit a step of every run: its next token, or its share of the rows for prompts."""
         running = self._running()
-        parts = [next_row(slot, run) for slot, run in running if not run.prompt_left]
+        parts = [next_row(slot, run) for slot, run in running if run.left and not run.prompt_left]
         prompts = [(slot, run) for slot, run in running if run.prompt_left]
         rows = self._pace.rows(self._executor.max_rows - len(parts), others_wait=bool(parts))
         wanted = [min(run.prompt_left, self._places.longest_run) for _, run in prompts]
@@ -175,7 +178,8 @@ class Decoder:
         if not part.of_prompt:
             self._places.fill(slot, (run.token,))
         if token in _FAULTS:
-            run.job.fail(_FAULTS[token])
+            kind, message = _FAULTS[token]
+            run.job.fail(kind(message))
             self._places.spoil(slot)
         run.token = token
         run.landed += 1

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from doppler_core.device.executor import Executor
 from doppler_core.engine.slots import Layout, Slot, common_length
 
-_WORTH_A_COPY = 16  # tokens: fewer are run as fast as they are copied
+_COPY = 15  # tokens that are run as fast as a begin is copied
 
 
 @dataclass(eq=False)
@@ -24,7 +24,7 @@ class Snapshot:
     used: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Source:
     """`length` tokens of a slot's full layers, and the rings for them: the slot's own or a snapshot's."""
 
@@ -63,11 +63,11 @@ class Places:
     def take(self, ids: Sequence[int]) -> Slot:
         """A free slot that now holds as many of the first of `ids` as could be had; there must be a free one."""
         victim = self.free()[0]
-        source = self._best(ids)
-        slot = victim if source is None or not _serves_in_place(source, victim) else source.slot
-        if source is None or (slot is not source.slot and source.length < _WORTH_A_COPY):
+        source = self._best(ids, victim)
+        if source is None:
             self._cut(victim, 0)
             return victim
+        slot = source.slot if _serves_in_place(source, victim) else victim
         if slot is not source.slot:
             self._copy_whole(source.slot.place, slot.place, source.length)
         if source.rings_place != slot.place:
@@ -113,19 +113,17 @@ class Places:
             slot.run = None
             self._cut(slot, 0)
 
-    def _best(self, ids: Sequence[int]) -> _Source | None:
-        """The longest begin that can be gone on from; of equal ones the one that needs the least copying."""
+    def _best(self, ids: Sequence[int], victim: Slot) -> _Source | None:
+        """The begin that saves most, if there is one that can be gone on from."""
         most = len(ids) - 1
         common = {slot: min(common_length(slot.content, ids), most) for slot in self.slots}
         found = [_Source(slot, length) for slot, length in common.items()]
         for one in self._snapshots:
             if one.slot is not None:
                 found.append(_Source(one.slot, min(common[one.slot], one.length), one))
-        return max(
-            (one for one in found if one.length and self._layout.intact(one.length, one.reached)),
-            key=lambda one: (one.length, one.slot.run is None, one.snapshot is None),
-            default=None,
-        )
+        worth = {one: _worth(one, victim) for one in found if self._layout.intact(one.length, one.reached)}
+        best = max(worth, key=lambda one: (worth[one], one.snapshot is None), default=None)
+        return best if best is not None and worth[best] > 0 else None
 
     def _cut(self, slot: Slot, length: int) -> None:
         slot.cut(length)
@@ -155,3 +153,8 @@ def _serves_in_place(source: _Source, victim: Slot) -> bool:
     """A conversation that shares only its begin with the prompt is left alone, as long as another slot can be had."""
     slot = source.slot
     return slot is victim or (slot.run is None and 2 * source.length >= len(slot.content))
+
+
+def _worth(source: _Source, victim: Slot) -> int:
+    """Tokens that need not be run, less those that could be run in the time of a copy."""
+    return source.length - (0 if _serves_in_place(source, victim) else _COPY)
