@@ -20,6 +20,7 @@ from doppler_core.device.readback import Readback
 from doppler_core.device.replay import Dispatch, Grid, best_encoder
 from doppler_core.device.states import DTYPES
 from doppler_core.device.step_check import bounds, check_group, check_step, running
+from doppler_core.device.step_left import Left, advanced, left_by
 from doppler_core.errors import DeviceLostError, InputError
 from doppler_core.manifest.kernel_text import kernel_text
 from doppler_core.plan.op import LAST, ROWS, Op, Plan, Value
@@ -92,6 +93,10 @@ class WgpuTicket:
         self._read: Callable[[], Mapping[str, npt.NDArray[Any]]] | None = read
         self._found: Mapping[str, npt.NDArray[Any]] = {}
 
+    def ready(self) -> bool:
+        """Whether the result has been asked for."""
+        return self._read is None
+
     def result(self) -> Mapping[str, npt.NDArray[Any]]:
         """Wait for the steps; the phase's outputs by name, [steps, S or T, columns]."""
         if self._read is not None:
@@ -114,22 +119,26 @@ class WgpuExecutor:
         self._encode = best_encoder(next(iter(program.phases.values()))[0].dispatch)
         self._readback = Readback(gpu)
         self._schedules: dict[tuple[object, ...], _Schedule] = {}
+        self._left: Left | None = None
 
-    def submit(self, phase: str, tables: StepTables, steps: int = 1) -> WgpuTicket:
+    def submit(self, phase: str, tables: StepTables | None, steps: int = 1) -> WgpuTicket:
         """Start `steps` steps of a phase and do not wait for them: one submit and one compute pass a step."""
-        program = self._open()
+        program, goes_on = self._open(), tables is None
+        if tables is None:
+            tables = left_by(self._left, phase)
         check_step(self._bounds, tables)
         schedule = self._schedule(phase, tables)
         check_group(self._bounds, tables, schedule.ops, steps)
         rows, sequences = len(tables.rows), len(tables.slots)
         sizes = [value.bytes(rows, sequences) for value in schedule.outputs]
         with explained(f"running {phase} of {self._plan.model}"):
-            self._write_step(program, phase, tables)
+            if not goes_on:
+                self._write_step(program, phase, tables)
             staging = self._readback.take(steps * sum(sizes))
             submission, at = None, 0
             for step in range(steps):
                 encoder = self._gpu.device.create_command_encoder()
-                if step:
+                if step or goes_on:
                     # One row a slot, so that the rows which the step before left are each slot's last as well.
                     there = program.step.tables
                     encoder.copy_buffer_to_buffer(
@@ -142,6 +151,7 @@ class WgpuExecutor:
                     encoder.copy_buffer_to_buffer(program.values[phase][value.name], 0, staging, at, size)
                     at += size
                 submission = self._readback.submit(encoder.finish())
+        self._left = advanced(phase, tables, schedule.ops, steps)
 
         def read() -> dict[str, npt.NDArray[Any]]:
             self._open()
