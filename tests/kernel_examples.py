@@ -68,17 +68,37 @@ def _matmul(row: Signature, base: Case) -> Case:
     )
 
 
+def _turning(case: Case, head_dim: int) -> Case:
+    """With a norm's weight, and angles of 400 positions."""
+    numbers = {"positions": 400, "head_dim": head_dim, "theta": 1e4, "scaling_factor": 1.0}
+    return replace(
+        case,
+        weights=[np.ones(head_dim, np.float32)],
+        weight_types=[("f32", "f32")],
+        constants=[Constant("turn", "rope", (400, head_dim // 2, 2), numbers)],
+    )
+
+
 def _rope(row: Signature, base: Case) -> Case:
-    numbers = {"positions": 64, "head_dim": 90, "theta": 1e4, "scaling_factor": 1.0}
+    case = replace(base, params={"heads": 2, "head_dim": 90}, inputs=[_x(base, 180)], columns=180)
+    return _turning(case, 90)
+
+
+def _projections(row: Signature, base: Case) -> Case:
+    inner = base.columns * 4
     return replace(
         base,
-        params={"heads": 2, "head_dim": 90},
-        inputs=[_x(base, 180)],
-        weights=[np.ones(90, np.float32)],
-        weight_types=[("f32", "f32")],
-        constants=[Constant("turn", "rope", (64, 45, 2), numbers)],
-        columns=180,
+        params={"columns": 70, "inner": inner, "a_rows": 40, "b_rows": 20, "eps": 1e-6, "offset": 1},
+        inputs=[_x(base, inner)],
+        weights=[np.ones(inner, np.float32), *(np.ones((n, inner), np.float32) for n in (40, 20, 10))],
+        weight_types=[("f32", "f32"), *[("q4_k", "q4_k")] * 3],
+        columns=70,
     )
+
+
+def _gated_matmul(row: Signature, base: Case) -> Case:
+    product = _matmul(row, base)
+    return replace(product, params={**product.params, "up_first": 0}, inputs=[product.inputs[0]] * 2)
 
 
 def _attention(row: Signature, base: Case) -> Case:
@@ -94,21 +114,24 @@ def _attention(row: Signature, base: Case) -> Case:
 
 def _store(row: Signature, base: Case) -> Case:
     state = Kept(np.zeros((3 * 40, 4 * 90), np.float32), "f16", 40)
-    params = {"head_dim": 90, "capacity": 40, "value_norm": True, "eps": 1e-6}
-    return replace(base, params=params, inputs=[_x(base, 180)] * 2, states=[state], changes_state=True)
+    params = {"heads": 2, "head_dim": 90, "capacity": 40, "value_norm": True, "eps": 1e-6}
+    case = replace(base, params=params, inputs=[_x(base, 180)] * 2, states=[state], changes_state=True)
+    return _turning(case, 90)
 
 
 def _cached_attention(row: Signature, base: Case) -> Case:
     head, capacity = base.columns, 310
     state = np.random.default_rng(0).standard_normal((3 * capacity, 2 * head), np.float32)
     params = {"heads": 2, "kv_heads": 1, "head_dim": head, "scale": 0.1, "window": 0}
-    return replace(
+    case = replace(
         base,
         params={**params, "capacity": capacity, "softcap": 0.0},
         inputs=[_x(base, 2 * head)],
         states=[Kept(state, "f16", capacity)],
         columns=2 * head,
     )
+    turns = any(operand.name == "table" for operand in row.operands)
+    return _turning(case, head) if turns else case
 
 
 def _softcap(row: Signature, base: Case) -> Case:
@@ -151,6 +174,8 @@ MAKERS: Mapping[str, Make] = {
     "gather": _gather,
     "rmsnorm": _rmsnorm,
     "matmul": _matmul,
+    "projections": _projections,
+    "gated_matmul": _gated_matmul,
     "rope": _rope,
     "attention": _attention,
     "store": _store,

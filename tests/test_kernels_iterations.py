@@ -36,7 +36,7 @@ def counting(row: Signature, bound: int) -> Callable[[str], str]:
         ).groups()
         plain = re.sub(r"@builtin\(\w+\) ", "", arguments)
         names = ", ".join(re.findall(r"(\w+):", plain))
-        element = row.operands[-1].element
+        element = next(operand.element for operand in row.operands if operand.kind == "output")
         spoiled = f"{element}({SPOILED})" if "f32" in element else f"{element}(0x7bff7bffu)"
         return source.replace(f"{head}fn {row.entry}({arguments})", f"fn counted({plain})") + (
             f"var<private> turns: u32;\n{head}fn {row.entry}({arguments}) {{\n    counted({names});\n"

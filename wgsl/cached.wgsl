@@ -3,7 +3,8 @@
 // A row at position p sees the positions max(0, p - window + 1) .. p of its place, all of 0 .. p for a window of 0. They
 // lie in the state's rows place * capacity + position % capacity, f16 or f32 [K of all heads | V of all heads].
 // rows u32 [R, 4] (second column: position, third: slot); slots u32 [S, 4] (first row, row count, -, place);
-// q, output f32 [R, heads * head_dim]; head_dim a multiple of 4: all is read by fours.
+// q f32 [R, q_columns], of which the first heads * head_dim; output f32 [R, heads * head_dim]; head_dim a multiple of 4:
+// all is read by fours.
 //!include score_cap.wgsl
 
 override STATE_IS_F16: bool = true;
@@ -17,6 +18,9 @@ struct Params {
     window: u32,
     softcap: f32,
     rows_are_slots: u32,
+    q_columns: u32,
+    eps: f32,
+    offset: f32,
 }
 
 @group(0) @binding(1) var<uniform> params: Params;

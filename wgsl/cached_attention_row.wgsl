@@ -1,13 +1,73 @@
 // Shared by the cached attention kernels for few rows: a workgroup of THREADS (given by the including file, at least a
 // quarter of head_dim, at most 256) makes one row of one head, over chunks of as many positions. First each thread makes
 // the score of one position; then `fours` threads make the output, or several such parts for every so-manyth position.
+// Before, where HAS_NORM, the query is normed: q * rsqrt(mean(q^2) + eps) * (offset + weight), weight f16 or f32 [head_dim];
+// where HAS_ROTATION its pairs (i, i + head_dim / 2) are turned by table, f32 [positions, head_dim / 2, 2] (cos, sin).
 //!include cached.wgsl
+//!include norm_factor.wgsl
+
+override HAS_NORM: bool = false;
+override HAS_ROTATION: bool = false;
+
+@group(0) @binding(7) var<storage, read> weight: array<u32>;
+@group(0) @binding(8) var<storage, read> table: array<vec2<f32>>;
 
 const MOST_FOURS = 128u;
 var<workgroup> query: array<vec4<f32>, MOST_FOURS>;
 var<workgroup> scores: array<f32, THREADS>;
 var<workgroup> scratch: array<f32, THREADS>;
 var<workgroup> outputs: array<vec4<f32>, THREADS>;
+
+// Value `column` of the query that begins at `asked`, normed.
+fn normed_value(asked: u32, column: u32, scale: f32) -> f32 {
+    let value = q[asked + column / 4u][column % 4u];
+    if (HAS_NORM) {
+        return value * scale * norm_factor(column);
+    }
+    return value;
+}
+
+// The same, turned.
+fn query_value(asked: u32, column: u32, position: u32, scale: f32) -> f32 {
+    let own = normed_value(asked, column, scale);
+    if (!HAS_ROTATION) {
+        return own;
+    }
+    let half = params.head_dim / 2u;
+    let other = normed_value(asked, (column + half) % params.head_dim, scale);
+    let turn = table[position * half + column % half];
+    return own * turn.x + select(other, -other, column < half) * turn.y;
+}
+
+// The query into `query`, ready for its products.
+fn load_query(asked: u32, position: u32, thread: u32) {
+    let fours = params.head_dim / 4u;
+    var scale = 1.0;
+    if (HAS_NORM) {
+        scratch[thread] = 0.0;
+        if (thread < fours) {
+            scratch[thread] = dot(q[asked + thread], q[asked + thread]);
+        }
+        workgroupBarrier();
+        for (var half = THREADS / 2u; half > 0u; half /= 2u) {
+            if (thread < half) {
+                scratch[thread] += scratch[thread + half];
+            }
+            workgroupBarrier();
+        }
+        scale = 1.0 / sqrt(scratch[0] / f32(params.head_dim) + params.eps);
+    }
+    if (thread < fours) {
+        let column = thread * 4u;
+        query[thread] = params.scale * vec4<f32>(
+            query_value(asked, column, position, scale),
+            query_value(asked, column + 1u, position, scale),
+            query_value(asked, column + 2u, position, scale),
+            query_value(asked, column + 3u, position, scale),
+        );
+    }
+    workgroupBarrier();
+}
 
 fn attend(group: u32, thread: u32) {
     let row = group / params.heads;
@@ -24,10 +84,7 @@ fn attend(group: u32, thread: u32) {
     let place = slots[rows[row].z].w;
     let kv_head = key_head(head);
 
-    if (thread < fours) {
-        query[thread] = q[own + thread] * params.scale;
-    }
-    workgroupBarrier();
+    load_query(row * (params.q_columns / 4u) + head * fours, position, thread);
 
     var sum = vec4<f32>();
     var total = 0.0;

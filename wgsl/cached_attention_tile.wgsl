@@ -34,9 +34,9 @@ fn row_tile(number: u32) -> RowTile {
     return RowTile();
 }
 
-fn query_four(own: u32, four: u32) -> vec4<f32> {
+fn query_four(asked: u32, four: u32) -> vec4<f32> {
     if (four < params.head_dim / 4u) {
-        return q[own + four] * params.scale;
+        return q[asked + four] * params.scale;
     }
     return vec4<f32>();
 }
@@ -79,12 +79,13 @@ fn attend(group: u32, thread: u32) {
     let row = found.first + min(line, found.count - 1u);
     let position = rows[row].y;
     let own = (row * params.heads + head) * (params.head_dim / 4u);
+    let asked = row * (params.q_columns / 4u) + head * (params.head_dim / 4u);
 
     let query = Eight(
-        query_four(own, lane), query_four(own, lane + LANES),
-        query_four(own, lane + LANES * 2u), query_four(own, lane + LANES * 3u),
-        query_four(own, lane + LANES * 4u), query_four(own, lane + LANES * 5u),
-        query_four(own, lane + LANES * 6u), query_four(own, lane + LANES * 7u),
+        query_four(asked, lane), query_four(asked, lane + LANES),
+        query_four(asked, lane + LANES * 2u), query_four(asked, lane + LANES * 3u),
+        query_four(asked, lane + LANES * 4u), query_four(asked, lane + LANES * 5u),
+        query_four(asked, lane + LANES * 6u), query_four(asked, lane + LANES * 7u),
     );
     var sums = Eight();
     var peak = MASKED;

@@ -1,6 +1,7 @@
 // gelu: output = g / 2 * (1 + tanh(sqrt(2 / pi) * (g + 0.044715 g^3))) * up, with g = gate; without up when HAS_GATE is false.
-// gate, output f32 [rows, columns]; up f32 [rows, up_columns], of which the columns from up_first on are taken. tanh's argument is clamped to +-15, where tanh is 1 in f32 (exp would overflow in some drivers).
+// gate, output f32 [rows, columns]; up f32 [rows, up_columns], of which the columns from up_first on are taken.
 //!include step.wgsl
+//!include gelu_tanh.wgsl
 
 override HAS_GATE: bool = true;
 
@@ -14,11 +15,6 @@ struct Params {
 @group(0) @binding(2) var<storage, read> gate: array<f32>;
 @group(0) @binding(3) var<storage, read> up: array<f32>;
 @group(0) @binding(4) var<storage, read_write> output: array<f32>;
-
-fn gelu_tanh(x: f32) -> f32 {
-    let inner = 0.7978845608028654 * (x + 0.044715 * x * x * x);
-    return 0.5 * x * (1.0 + tanh(clamp(inner, -15.0, 15.0)));
-}
 
 @compute @workgroup_size(256)
 fn main(

@@ -3,6 +3,7 @@
 // gives a thread's part of the sum as
 //   partial_sum(row, column, lane, lanes)   column counted from the bound section's first
 // The weight is bound in sections of whole rows: this dispatch makes columns [first_row, first_row + row_count).
+//!include column_sum.wgsl
 
 struct Params {
     columns: u32,
@@ -14,22 +15,6 @@ struct Params {
 @group(0) @binding(1) var<uniform> params: Params;
 @group(0) @binding(2) var<storage, read> input: array<vec4<f32>>;
 @group(0) @binding(4) var<storage, read_write> output: array<f32>;
-
-const THREADS = 256u;
-var<workgroup> sums: array<f32, THREADS>;
-
-// The sum over the lanes as a tree, so that its order is fixed; the first lane of each column gets it.
-fn column_sum(thread: u32, lanes: u32, value: f32) -> f32 {
-    sums[thread] = value;
-    workgroupBarrier();
-    for (var half = lanes / 2u; half > 0u; half /= 2u) {
-        if (thread % lanes < half) {
-            sums[thread] += sums[thread + half];
-        }
-        workgroupBarrier();
-    }
-    return sums[thread];
-}
 
 fn gemv(group: u32, thread: u32, lanes: u32, columns: u32) {
     let tiles = (params.row_count + columns - 1u) / columns;

@@ -14,6 +14,10 @@ struct Params {
 @group(0) @binding(3) var<storage, read> weight: array<u32>;
 @group(0) @binding(4) var<storage, read_write> output: array<vec4<f32>>;
 
+fn weight_at(index: u32) -> u32 {
+    return weight[index];
+}
+
 @compute @workgroup_size(64)
 fn main(
     @builtin(workgroup_id) workgroup: vec3<u32>,

@@ -4,6 +4,10 @@
 
 @group(0) @binding(3) var<storage, read> weight: array<u32>;
 
+fn weight_at(index: u32) -> u32 {
+    return weight[index];
+}
+
 const LANES = 16u;
 
 fn partial_sum(row: u32, column: u32, lane: u32, lanes: u32) -> f32 {

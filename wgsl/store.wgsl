@@ -1,19 +1,30 @@
 // store: output[place of the row * capacity + position % capacity] = [k | v], for each row.
-// rows u32 [T, 4] (second column: position, third: slot); slots u32 [S, 4] (fourth column: place); k, v f32 [T, columns],
-// heads of head_dim values; output, a state, f16 or f32 [places * capacity, 2 * columns], of which only these rows change.
+// rows u32 [T, 4] (second column: position, third: slot); slots u32 [S, 4] (fourth column: place); k f32 [T, k_columns] and
+// v f32 [T, v_columns], of which `columns` from k_first and v_first on are taken, heads of head_dim values; output, a state,
+// f16 or f32 [places * capacity, 2 * columns], of which only these rows change.
+// HAS_ROTATION: k is turned first, as rope.wgsl does: table f32 [positions, head_dim / 2, 2] (cos, sin); HAS_KEY_NORM: and before
+// that its heads are normed, k * rsqrt(mean(k^2) + eps) * (offset + weight), weight f16 or f32 [head_dim].
 // HAS_VALUE_NORM: each head of v is divided by its root mean square first, v * rsqrt(mean(v^2) + eps).
 // One workgroup per row and head; a thread stores pairs of values, which never share a word with another's.
 //!include step.wgsl
+//!include norm_factor.wgsl
 //!include workgroup_sum.wgsl
 
 override STATE_IS_F16: bool = true;
 override HAS_VALUE_NORM: bool = false;
+override HAS_ROTATION: bool = false;
+override HAS_KEY_NORM: bool = false;
 
 struct Params {
     columns: u32,
     head_dim: u32,
     capacity: u32,
     eps: f32,
+    offset: f32,
+    k_first: u32,
+    k_columns: u32,
+    v_first: u32,
+    v_columns: u32,
 }
 
 @group(0) @binding(1) var<uniform> params: Params;
@@ -21,7 +32,9 @@ struct Params {
 @group(0) @binding(3) var<storage, read> slots: array<vec4<u32>>;
 @group(0) @binding(4) var<storage, read> k: array<f32>;
 @group(0) @binding(5) var<storage, read> v: array<f32>;
-@group(0) @binding(6) var<storage, read_write> output: array<u32>;
+@group(0) @binding(6) var<storage, read> weight: array<u32>;
+@group(0) @binding(7) var<storage, read> table: array<vec2<f32>>;
+@group(0) @binding(8) var<storage, read_write> output: array<u32>;
 
 fn store_pair(pair: u32, values: vec2<f32>) {
     if (STATE_IS_F16) {
@@ -32,35 +45,76 @@ fn store_pair(pair: u32, values: vec2<f32>) {
     }
 }
 
+fn scaled(squares: f32) -> f32 {
+    return 1.0 / sqrt(squares / f32(params.head_dim) + params.eps);
+}
+
+// Value `column` of the key head that begins at `start`, normed where asked for.
+fn key(start: u32, column: u32, scale: f32) -> f32 {
+    if (HAS_KEY_NORM) {
+        return k[start + column] * scale * norm_factor(column);
+    }
+    return k[start + column];
+}
+
+// The same turned by the angles of the position, whose line of the table begins at `angles`.
+fn turned(start: u32, column: u32, scale: f32, angles: u32) -> f32 {
+    let x = key(start, column, scale);
+    if (!HAS_ROTATION) {
+        return x;
+    }
+    let half = params.head_dim / 2u;
+    let turn = table[angles + column % half];
+    if (column < half) {
+        return x * turn.x - key(start, column + half, scale) * turn.y;
+    }
+    return x * turn.x + key(start, column - half, scale) * turn.y;
+}
+
 @compute @workgroup_size(64)
 fn main(
     @builtin(workgroup_id) workgroup: vec3<u32>,
     @builtin(num_workgroups) workgroups: vec3<u32>,
     @builtin(local_invocation_index) thread: u32,
 ) {
-    let head = group_index(workgroup, workgroups);
+    let index = group_index(workgroup, workgroups);
     let heads = params.columns / params.head_dim;
-    if (head >= step.rows * heads) {
+    if (index >= step.rows * heads) {
         return;
     }
-    let row = rows[head / heads];
-    let base = head * params.head_dim;
+    let row = rows[index / heads];
+    let head = index % heads * params.head_dim;
+    let from_k = index / heads * params.k_columns + params.k_first + head;
+    let from_v = index / heads * params.v_columns + params.v_first + head;
     let pairs = params.columns / 2u;
     let line = slots[row.z].w * params.capacity + row.y % params.capacity;
-    let target_pair = line * params.columns + head % heads * params.head_dim / 2u;
+    let target_pair = line * params.columns + head / 2u;
+    let angles = row.y * (params.head_dim / 2u);
 
-    var scale = 1.0;
+    var key_scale = 1.0;
+    if (HAS_KEY_NORM) {
+        var squares = 0.0;
+        for (var column = thread; column < params.head_dim; column += THREADS) {
+            squares += k[from_k + column] * k[from_k + column];
+        }
+        key_scale = scaled(workgroup_sum(thread, squares));
+        workgroupBarrier();
+    }
+    var value_scale = 1.0;
     if (HAS_VALUE_NORM) {
         var squares = 0.0;
         for (var column = thread; column < params.head_dim; column += THREADS) {
-            let value = v[base + column];
-            squares += value * value;
+            squares += v[from_v + column] * v[from_v + column];
         }
-        scale = 1.0 / sqrt(workgroup_sum(thread, squares) / f32(params.head_dim) + params.eps);
+        value_scale = scaled(workgroup_sum(thread, squares));
     }
     for (var pair = thread; pair < params.head_dim / 2u; pair += THREADS) {
-        let at = base + pair * 2u;
-        store_pair(target_pair + pair, vec2<f32>(k[at], k[at + 1u]));
-        store_pair(target_pair + pairs + pair, vec2<f32>(v[at], v[at + 1u]) * scale);
+        let at = pair * 2u;
+        let keys = vec2<f32>(
+            turned(from_k, at, key_scale, angles), turned(from_k, at + 1u, key_scale, angles)
+        );
+        store_pair(target_pair + pair, keys);
+        let values = vec2<f32>(v[from_v + at], v[from_v + at + 1u]);
+        store_pair(target_pair + pairs + pair, values * value_scale);
     }
 }

@@ -3,7 +3,7 @@
 const THREADS = 64u;
 var<workgroup> sums: array<f32, THREADS>;
 
-// The sum of all threads' values, for each of them. Called once, by all of them.
+// The sum of all threads' values, for each of them, who all call it; a barrier has to stand before a second call.
 fn workgroup_sum(thread: u32, value: f32) -> f32 {
     sums[thread] = value;
     workgroupBarrier();

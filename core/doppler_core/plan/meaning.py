@@ -49,6 +49,23 @@ def matmul(params: Params, given: Operands, tables: Tables) -> Array:
     return given.inputs[0] @ given.weights[0].T
 
 
+def projections(params: Params, given: Operands, tables: Tables) -> Array:
+    """Several products of one normed input, side by side. x [R, inner], the norm's weight [inner] (`eps`, `offset` as
+    in rmsnorm), matrices [n, inner] -> [R, sum of their n]."""
+    weight, *matrices = given.weights
+    normed = _normed(given.inputs[0], params, [weight])
+    return np.concatenate([normed @ matrix.T for matrix in matrices], -1)
+
+
+def gated_matmul(params: Params, given: Operands, tables: Tables) -> Array:
+    """out = (gelu(gate) * up) W^T. gate [R, n] and up [R, n], of which `inner` columns from 0 and `up_first` (default
+    0) on, W [columns, inner] -> [R, columns]."""
+    gate, up = given.inputs
+    inner = given.weights[0].shape[1]
+    gated: Array = _gelu(gate[:, :inner]) * _part(up, params, "up_first", inner)
+    return matmul(params, Operands([gated], given.weights), tables)
+
+
 def rope(params: Params, given: Operands, tables: Tables) -> Array:
     """Rotate pairs (i, i + head_dim/2) of each head by the row's position; with a weight, norm each head before.
 
@@ -105,10 +122,15 @@ def attention(params: Params, given: Operands, tables: Tables) -> Array:
 def store(params: Params, given: Operands, tables: Tables) -> Array:
     """Put each row's key and value side by side into the state, at its place and position.
 
-    k [T, columns], v [T, columns], state [places * capacity, 2 columns] -> the state. `value_norm` gives each head of
-    v an RMS norm without a weight first (Gemma 4).
+    k, v [T, n], of which `columns` from `k_first` and `v_first` on (defaults: all, 0); state
+    [places * capacity, 2 columns] -> the state. With a constant, k is turned first as rope does, and normed if there
+    is a weight. `value_norm` gives each head of v an RMS norm without a weight first (Gemma 4).
     """
     k, v, state = given.inputs
+    columns = state.shape[1] // 2
+    k, v = _part(k, params, "k_first", columns), _part(v, params, "v_first", columns)
+    if given.constants:
+        k = rope(params, Operands([k], given.weights, given.constants), tables)
     if params["value_norm"]:
         v = _normed(
             v.reshape(-1, int(params["head_dim"])), {**params, "columns": params["head_dim"]}
@@ -123,11 +145,15 @@ def store(params: Params, given: Operands, tables: Tables) -> Array:
 def cached_attention(params: Params, given: Operands, tables: Tables) -> Array:
     """Causal attention over a state's keys and values, the row's own among them. Scores as in `attention`.
 
-    q [R, heads * d], state [places * capacity, 2 * kv_heads * d] -> [R, heads * d]. A row at position p sees the
-    positions max(0, p - window + 1) .. p of its place, all of 0 .. p for a window of 0.
+    q [R, n], of which the first heads * d columns, state [places * capacity, 2 * kv_heads * d] -> [R, heads * d]. A row
+    at position p sees the positions max(0, p - window + 1) .. p of its place, all of 0 .. p for a window of 0. With a
+    constant, q is turned first as rope does, and normed if there is a weight.
     """
     q, state = given.inputs
     heads, kv_heads, width = int(params["heads"]), int(params["kv_heads"]), int(params["head_dim"])
+    q = q[:, : heads * width]
+    if given.constants:
+        q = rope(params, Operands([q], given.weights, given.constants), tables)
     capacity, window = int(params["capacity"]), int(params["window"])
     pairs = state.reshape(-1, 2, kv_heads, width)
     out = np.zeros((len(q), heads, width), np.float32)
@@ -164,10 +190,20 @@ def gelu(params: Params, given: Operands, tables: Tables) -> Array:
     Of `up`, which may be wider, the n columns from `up_first` (default 0) on.
     """
     gate, up = given.inputs
-    first = int(params.get("up_first", 0))
-    up = up[:, first : first + gate.shape[1]]
-    inner = np.float32(np.sqrt(2 / np.pi)) * (gate + np.float32(0.044715) * gate * gate * gate)
-    out: Array = np.float32(0.5) * gate * (1 + np.tanh(inner)) * up
+    out: Array = _gelu(gate) * _part(up, params, "up_first", gate.shape[1])
+    return out
+
+
+def _part(x: Array, params: Params, name: str, columns: int) -> Array:
+    """So many columns of x, from the one on that a param names (default: the first)."""
+    first = int(params.get(name, 0))
+    part: Array = x[:, first : first + columns]
+    return part
+
+
+def _gelu(x: Array) -> Array:
+    inner = np.float32(np.sqrt(2 / np.pi)) * (x + np.float32(0.044715) * x * x * x)
+    out: Array = np.float32(0.5) * x * (1 + np.tanh(inner))
     return out
 
 
@@ -196,6 +232,8 @@ MEANINGS: Mapping[str, Callable[[Params, Operands, Tables], npt.NDArray[Any]]] =
     "gather": gather,
     "rmsnorm": rmsnorm,
     "matmul": matmul,
+    "projections": projections,
+    "gated_matmul": gated_matmul,
     "rope": rope,
     "attention": attention,
     "store": store,

@@ -4,7 +4,7 @@ Pure data about WGSL text, which a test checks against that text. It knows no de
 
 Every kernel has @group(0) @binding(0) `step`, @binding(1) `params`, then the operands from @binding(2) on. Params are
 the op's own by name, and these, derived from the op: `segments` (runs of `columns` in a row of the output),
-`columns` where the op does not say it (those of its first input), `up_columns` (those of its second input),
+`columns` where the op does not say it (those of its first input), `<operand>_columns` (those of an input),
 `rows_are_slots` (1 for an op of S rows), and for kernels that take a weight in sections of rows `first_row`,
 `row_count` (of the dispatch) and `section_rows` (of each of its sections but the last).
 """
@@ -26,7 +26,7 @@ Bound = Value | Weight | Constant
 Params = Mapping[str, Scalar]
 
 # What changes an op's result and only some kernels know, with the value that changes nothing.
-_NEUTRAL: Params = {"gain": 1.0, "up_first": 0}
+_NEUTRAL: Params = {"gain": 1.0, "up_first": 0, "k_first": 0, "v_first": 0}
 
 _TABLES = {table.name: table for table in (ROWS, SLOTS, LAST, SAMPLING)}
 
@@ -193,8 +193,9 @@ def kernel_params(signature: Signature, op: Op) -> dict[str, Scalar]:
     derived: dict[str, Scalar] = {"rows_are_slots": int(per_sequence(op))}
     if "segments" in signature.params:
         derived["segments"] = op.output.columns // int(op.params["columns"])
-    if "up_columns" in signature.params:
-        derived["up_columns"] = op.inputs[-1].columns
+    for operand, bound in zip(signature.operands, bind_operands(signature, op), strict=True):
+        if operand.kind == "input":
+            derived[f"{operand.name}_columns"] = (bound if isinstance(bound, Value) else op.inputs[0]).columns
     if signature.sections:
         rows = op.weights[0].shape[0]
         derived |= {"first_row": 0, "row_count": rows, "section_rows": rows}

@@ -49,9 +49,10 @@ _ATTENTION_BROADCAST = replace(
 )
 
 
-def _cached(file: str, workgroup_size: int, head_dim: int) -> Signature:
+def _cached_row(file: str, workgroup_size: int, head_dim: int) -> Signature:
     """A row of one head for each workgroup, which turns over chunks of as many positions as it has threads: `fours`
-    to make their scores, at most 8 to find the highest, the chunk once more for the output."""
+    to make their scores, at most 8 to find the highest, the chunk once more for the output. It may norm and turn
+    the query before."""
     return Signature(
         file=file,
         entry="main",
@@ -62,6 +63,8 @@ def _cached(file: str, workgroup_size: int, head_dim: int) -> Signature:
             Operand("q", "input", ("f32",), FOURS),
             Operand("state", "input", ("f16", "f32"), "vec2<u32>", half="STATE_IS_F16"),
             replace(OUTPUT, element=FOURS),
+            Operand("weight", "weight", ("f32", "f16"), "u32", present="HAS_NORM", half="WEIGHT_IS_F16"),
+            Operand("table", "constant", ("f32",), "vec2<f32>", present="HAS_ROTATION"),
         ),
         params={
             "heads": "u32",
@@ -72,15 +75,26 @@ def _cached(file: str, workgroup_size: int, head_dim: int) -> Signature:
             "window": "u32",
             "softcap": "f32",
             "rows_are_slots": "u32",
+            "q_columns": "u32",
+            "eps": "f32",
+            "offset": "f32",
         },
+        defaults={"eps": 0.0, "offset": 0.0},
         workgroup_size=workgroup_size,
         groups=lambda rows, sequences, params: rows * number(params, "heads"),
         iterations=lambda params, longest: (
             tiles(_positions(params), workgroup_size)
             * (10 + number(params, "head_dim") // 4 + tiles(workgroup_size, _parts(params, workgroup_size)))
             + workgroup_size
+            + 8
         ),
-        overrides={"STATE_IS_F16": True, "HAS_SOFTCAP": False},
+        overrides={
+            "STATE_IS_F16": True,
+            "HAS_SOFTCAP": False,
+            "WEIGHT_IS_F16": False,
+            "HAS_NORM": False,
+            "HAS_ROTATION": False,
+        },
         multiples={"head_dim": 4},
         most={"head_dim": head_dim},
         flags={"HAS_SOFTCAP": lambda params: bool(params["softcap"])},
@@ -99,9 +113,11 @@ def _parts(params: Params, workgroup_size: int) -> int:
 def _cached_tile(file: str, rows: int, lanes: int, keys: int) -> Signature:
     """Tiles of `rows` rows of one slot, `lanes` threads a row, see what the tile's first and last row see, `keys`
     positions at a time. `longest` is above the number of slots, which a workgroup goes through to find its own."""
-    one_row = _cached(file, rows * lanes, 32 * lanes)
+    one_row = _cached_row(file, rows * lanes, 32 * lanes)
     return replace(
         one_row,
+        operands=one_row.operands[:5],
+        overrides={"STATE_IS_F16": True, "HAS_SOFTCAP": False},
         groups=lambda count, sequences, params: (tiles(count, rows) + sequences) * number(params, "heads"),
         iterations=lambda params, longest: (
             tiles(_positions(params) + rows, keys) * (1 + 3 * keys + lanes // 4 + 2 * tiles(keys * 8, rows))
@@ -113,8 +129,8 @@ def _cached_tile(file: str, rows: int, lanes: int, keys: int) -> Signature:
 SIGNATURES: tuple[Signature, ...] = (
     _attention("attention_small.wgsl", "f32"),
     _ATTENTION_BROADCAST,
-    _cached("attention_decode_online_f16kv.wgsl", 256, 512),
-    _cached("attention_streaming_f16kv.wgsl", 128, 512),
+    _cached_row("attention_decode_online_f16kv.wgsl", 256, 512),
+    _cached_row("attention_streaming_f16kv.wgsl", 128, 512),
     _cached_tile("attention_small_f16kv.wgsl", 8, 8, 8),
     _cached_tile("attention_head256_f16kv.wgsl", 16, 8, 8),
     _cached_tile("attention_head512_f16kv.wgsl", 8, 16, 4),

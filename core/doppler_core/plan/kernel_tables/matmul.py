@@ -90,6 +90,60 @@ def _packed_gemv(file: str, dtype: StorageType, entry: str = "main") -> Signatur
     )
 
 
+_PROJECTIONS = Signature(
+    file="projections_q4_k_gemv.wgsl",
+    entry="main",
+    meaning="projections",
+    operands=(
+        replace(INPUT, element=FOURS),
+        Operand("weight", "weight", ("f32", "f16"), "u32", half="WEIGHT_IS_F16"),
+        Operand("a", "weight", ("q4_k",), "u32"),
+        Operand("b", "weight", ("q4_k",), "u32", present="HAS_B"),
+        Operand("c", "weight", ("q4_k",), "u32", present="HAS_C"),
+        OUTPUT,
+    ),
+    params={
+        "columns": "u32",
+        "inner": "u32",
+        "a_rows": "u32",
+        "b_rows": "u32",
+        "eps": "f32",
+        "offset": "f32",
+    },
+    defaults={"b_rows": 0},
+    workgroup_size=256,
+    groups=lambda rows, sequences, params: rows * tiles(number(params, "columns"), 16),
+    # The norm's sum, then as in _packed_gemv.
+    iterations=lambda params, longest: (
+        tiles(number(params, "inner"), 1024) + 9 * tiles(number(params, "inner"), 512) + 12
+    ),
+    overrides={"WEIGHT_IS_F16": False, "HAS_B": False, "HAS_C": False},
+    multiples={"inner": 32},
+)
+
+_GATED = Signature(
+    file="gated_q4_k_gemv.wgsl",
+    entry="main",
+    meaning="gated_matmul",
+    operands=(
+        Operand("gate", "input", ("f32",), FOURS),
+        Operand("up", "input", ("f32",), FOURS),
+        Operand("weight", "weight", ("q4_k",), "u32"),
+        OUTPUT,
+    ),
+    params={
+        "columns": "u32",
+        "inner": "u32",
+        "gate_columns": "u32",
+        "up_first": "u32",
+        "up_columns": "u32",
+    },
+    workgroup_size=256,
+    groups=lambda rows, sequences, params: rows * tiles(number(params, "columns"), 16),
+    iterations=lambda params, longest: 9 * tiles(number(params, "inner"), 512) + 4,
+    multiples={"inner": 32, "up_first": 4},
+)
+
 SIGNATURES: tuple[Signature, ...] = (
     _matmul("matmul_f16w_f32a.wgsl", "f16"),
     _matmul("matmul_f32.wgsl", "f32"),
@@ -103,6 +157,8 @@ SIGNATURES: tuple[Signature, ...] = (
     _packed_gemv("matmul_q8_0_gemv.wgsl", "q8_0"),
     _packed_gemv("matmul_q5_0_gemv.wgsl", "q5_0"),
     _packed_gemv("matmul_q6_k_gemv.wgsl", "q6_k"),
+    _PROJECTIONS,
+    _GATED,
     _broadcast_matmul("matmul_f16w_f32a_broadcast.wgsl", "f16", "vec4<u32>"),
     _broadcast_matmul("matmul_f32_broadcast.wgsl", "f32", FOURS),
     _broadcast_matmul("matmul_q4_k_broadcast.wgsl", "q4_k", "vec4<u32>"),
