@@ -80,9 +80,16 @@ def test_sliding_layers_keep_their_window_and_a_step_and_full_layers_the_context
     assert {states[f"layers.{layer}.kv"].capacity for layer in OWNERS if layer in FULL} == {8192}
     assert states["layers.4.kv"].columns == 2 * 512
     assert all(state.places == ROOM.slots for state in states.values())
-    short = e2b_plan(room=Room(600, 2, 512, snapshots=3)).states()
-    assert (short["layers.0.kv"].capacity, short["layers.0.kv"].places) == (600, 2 + 3)
-    assert (short["layers.4.kv"].capacity, short["layers.4.kv"].places) == (600, 2)
+
+
+@pytest.mark.parametrize(("context", "ring"), [(4096, True), (600, False)])
+def test_rings_have_places_for_snapshots_and_states_of_the_whole_context_have_none(
+    context: int, ring: bool
+) -> None:
+    states = e2b_plan(room=Room(context, 2, 512, snapshots=3)).states()
+    sliding, full = states["layers.0.kv"], states["layers.4.kv"]
+    assert (sliding.capacity, sliding.places) == ((1024, 2 + 3) if ring else (600, 2))
+    assert (full.capacity, full.places) == (context, 2)
 
 
 def test_a_prompt_runs_the_sharing_layers_on_the_last_rows_alone(plan: Plan) -> None:

@@ -12,7 +12,8 @@ def kv_states(manifest: Manifest, room: Room) -> dict[int, State]:
 
     A full layer keeps the whole context, and has a place for each slot. A sliding layer keeps a ring of its window and
     one step's rows: a step writes all its rows before its first query looks back, and must leave what that query
-    still sees. Behind the slots' places it has those of the snapshots.
+    still sees. Behind the slots' places it has those of the snapshots, unless it is as long as the context and never
+    turns.
     """
     found = {}
     for layer in layers(manifest):
@@ -20,9 +21,9 @@ def kv_states(manifest: Manifest, room: Room) -> dict[int, State]:
             continue
         places, capacity = room.slots, room.context_length
         if layer.sliding:
-            places += room.snapshots
             window = int(given(manifest.inference.attention.sliding_window, "attention.slidingWindow"))
             capacity = min(capacity, window + room.chunk)
+            places += room.snapshots if capacity < room.context_length else 0
         found[layer.number] = State(
             f"layers.{layer.number}.kv",
             (places * capacity, 2 * layer.kv_heads * layer.head_dim),
