@@ -67,7 +67,7 @@ def _keys_read(op: Op, rows: int, sequences: int, past: int) -> int:
 
 
 def _flops(op: Op, rows: int, sequences: int, past: int, count: int) -> int:
-    if op.meaning == "matmul":
+    if op.meaning in ("matmul", "projections", "gated_matmul"):
         return 2 * count * int(op.params["columns"]) * int(op.params["inner"])
     if op.meaning in ("attention", "cached_attention"):
         pairs = sequences * _pairs(op, -(-rows // sequences), past)

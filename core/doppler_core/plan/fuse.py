@@ -13,20 +13,22 @@ from doppler_core.plan.op import HOST, Op, Plan
 from doppler_core.plan.signature import bind_operands, fits, kernel_params, override_values
 
 Rule = Callable[[Op, Op], Op | None]
+Rules = Mapping[tuple[str, str], Rule]  # by the meanings of the two ops
 
 
 def fuse(plan: Plan) -> Plan:
     """The plan with every rule applied as far as its kernels allow."""
-    phases = {phase: _fuse(ops, plan.kept(phase)) for phase, ops in plan.phases.items()}
+    phases = {phase: fuse_pairs(ops, plan.kept(phase), RULES) for phase, ops in plan.phases.items()}
     return dataclasses.replace(plan, phases=phases)
 
 
-def _fuse(ops: Sequence[Op], kept: Sequence[str]) -> tuple[Op, ...]:
+def fuse_pairs(ops: Sequence[Op], kept: Sequence[str], rules: Rules) -> tuple[Op, ...]:
+    """The ops of a phase, pairs that a rule for their meanings joins made one."""
     readers: dict[str, int] = dict.fromkeys(kept, 1)
     for op in ops:
         for value in op.inputs:
             readers[value.name] = readers.get(value.name, 0) + 1
-    done: dict[str, Op] = {}  # by the name of the value written, in order
+    done: dict[str, Op] = {}  # the last op so far that writes a value
     gone: set[int] = set()
     made: list[Op] = []
     for op in ops:
@@ -35,7 +37,7 @@ def _fuse(ops: Sequence[Op], kept: Sequence[str]) -> tuple[Op, ...]:
             earlier = done.get(value.name)
             if earlier is None or readers[value.name] != 1:
                 continue
-            fused = _joined(earlier, current)
+            fused = _joined(earlier, current, rules)
             if fused is not None:
                 gone.add(id(earlier))
                 current = fused
@@ -44,14 +46,15 @@ def _fuse(ops: Sequence[Op], kept: Sequence[str]) -> tuple[Op, ...]:
     return tuple(op for op in made if id(op) not in gone)
 
 
-def _joined(first: Op, second: Op) -> Op | None:
+def _joined(first: Op, second: Op, rules: Rules) -> Op | None:
     """One op for two, or None: no rule joins them, or the kernel can't do it."""
-    rule = RULES.get((first.meaning, second.meaning))
+    rule = rules.get((first.meaning, second.meaning))
     fused = None if rule is None or first.when or second.when else rule(first, second)
-    return fused if fused is not None and _runs(fused) else None
+    return fused if fused is not None and runs(fused) else None
 
 
-def _runs(op: Op) -> bool:
+def runs(op: Op) -> bool:
+    """Whether the op's kernel takes all that the op asks for."""
     if op.kernel.file == HOST:
         return False
     row = signature(op.kernel)
@@ -61,10 +64,10 @@ def _runs(op: Op) -> bool:
         kernel_params(row, op)
     except PlanError:
         return False
-    return fits(row, op)
+    return row.meaning == op.meaning and fits(row, op)
 
 
-def _note(kept: Op, lost: Op) -> str:
+def fused_note(kept: Op, lost: Op) -> str:
     """What is to be said of both, and what was fused; where the lost op's kernel came from is of no interest."""
     said = [part for part in lost.note.split("; ") if not part.startswith("kernel of")]
     parts = dict.fromkeys(part for part in (*kept.note.split("; "), *said) if part)
@@ -82,7 +85,7 @@ def _norm_and_residual(norm: Op, residual: Op) -> Op | None:
         inputs=(norm.inputs[0], others[0]),
         output=residual.output,
         params={**norm.params, **gain},
-        note=_note(norm, residual),
+        note=fused_note(norm, residual),
     )
 
 
@@ -96,7 +99,7 @@ def _norm_and_rope(norm: Op, rope: Op) -> Op | None:
         inputs=norm.inputs,
         weights=norm.weights,
         params={**rope.params, **numerics},
-        note=_note(rope, norm),
+        note=fused_note(rope, norm),
     )
 
 
@@ -110,11 +113,11 @@ def _norm_and_store(norm: Op, store: Op) -> Op | None:
         store,
         inputs=(key, norm.inputs[0], state),
         params={**store.params, "value_norm": True, "eps": norm.params["eps"]},
-        note=_note(store, norm),
+        note=fused_note(store, norm),
     )
 
 
-RULES: Mapping[tuple[str, str], Rule] = {
+RULES: Rules = {
     ("rmsnorm", "residual"): _norm_and_residual,
     ("rmsnorm", "rope"): _norm_and_rope,
     ("rmsnorm", "store"): _norm_and_store,

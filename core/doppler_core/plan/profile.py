@@ -12,9 +12,10 @@ from typing import Any
 
 from doppler_core.errors import ManifestError
 from doppler_core.manifest.digest import kernel_digest
+from doppler_core.plan.fusions import Fusion, apply_fusions
 from doppler_core.plan.kernels import signature
 from doppler_core.plan.op import Kernel, Op, Plan, Scalar
-from doppler_core.plan.reading import agreed, weight_for
+from doppler_core.plan.reading import agreed, disputed, weight_for
 from doppler_core.plan.signature import fits
 from doppler_core.settings import data_dir
 
@@ -55,11 +56,12 @@ class Substitution:
 
 @dataclass(frozen=True)
 class Profile:
-    """A named list of substitutions; the first that fits an op is made."""
+    """A named list of substitutions, of which the first that fits an op is made, and fusions made after them."""
 
     name: str
     when: Mapping[str, tuple[Any, ...]] | None
     substitutions: tuple[Substitution, ...]
+    fusions: tuple[Fusion, ...] = ()
 
     def matches(self, facts: AdapterFacts) -> bool:
         """Whether the profile is meant for such a GPU adapter."""
@@ -104,7 +106,22 @@ def apply_profile(plan: Plan, profile: Profile, storage_buffers: int = 8) -> Pla
         if rule.storage_buffers is None or storage_buffers < rule.storage_buffers
     ]
     phases = {phase: tuple(_substitute(op, rules) for op in ops) for phase, ops in plan.phases.items()}
-    return agreed(dataclasses.replace(plan, phases=phases, profile=profile.name))
+    substituted = dataclasses.replace(plan, phases=phases, profile=profile.name)
+    return agreed(apply_fusions(_without_disputes(substituted, plan), profile.fusions))
+
+
+def _without_disputes(substituted: Plan, plan: Plan) -> Plan:
+    """The plan with its own ops again where a tensor's readers, in all phases, could not follow a substitution."""
+    names = disputed(substituted)
+
+    def settled(changed: Op, op: Op) -> Op:
+        return op if names & {weight.name for weight in op.weights} else changed
+
+    phases = {
+        phase: tuple(settled(*pair) for pair in zip(ops, plan.phases[phase], strict=True))
+        for phase, ops in substituted.phases.items()
+    }
+    return dataclasses.replace(substituted, phases=phases)
 
 
 def _substitute(op: Op, rules: Sequence[Substitution]) -> Op:
@@ -148,4 +165,13 @@ def _read(data: Mapping[str, Any]) -> Profile:
             )
             for rule in data["substitutions"]
         ),
+        fusions=tuple(_read_fusion(rule) for rule in data.get("fusions", ())),
     )
+
+
+def _read_fusion(rule: Mapping[str, Any]) -> Fusion:
+    if "with" not in rule:
+        return Fusion(rule["fusion"], rule["reason"])
+    file, entry = rule["with"]["kernel"], rule["with"]["entry"]
+    replacement = Kernel(file, entry, kernel_digest(file, entry), dict(rule["with"].get("constants", {})))
+    return Fusion(rule["fusion"], rule["reason"], (rule["kernel"], rule["entry"]), replacement)

@@ -29,12 +29,7 @@ def agreed(plan: Plan) -> Plan:
 
     PlanError names two ops that take none in common. The token table of a tied head is what has two readers.
     """
-    readers: dict[str, list[Op]] = {}
-    for op in plan.ops():
-        for weight in op.weights:
-            if op.kernel.file != HOST:
-                readers.setdefault(weight.name, []).append(op)
-    types = {name: _common(name, ops) for name, ops in readers.items()}
+    types = {name: _common(name, ops) for name, ops in _readers(plan).items()}
 
     def settled(op: Op) -> Op:
         if op.kernel.file == HOST:
@@ -46,23 +41,48 @@ def agreed(plan: Plan) -> Plan:
     return dataclasses.replace(plan, phases=phases)
 
 
+def disputed(plan: Plan) -> set[str]:
+    """Tensors whose readers take no type in common."""
+    found = set()
+    for name, ops in _readers(plan).items():
+        try:
+            _common(name, ops)
+        except PlanError:
+            found.add(name)
+    return found
+
+
+def _readers(plan: Plan) -> dict[str, list[Op]]:
+    readers: dict[str, list[Op]] = {}
+    for op in plan.ops():
+        for weight in op.weights:
+            if op.kernel.file != HOST:
+                readers.setdefault(weight.name, []).append(op)
+    return readers
+
+
 def _common(name: str, ops: list[Op]) -> StorageType:
     weights = [next(weight for weight in op.weights if weight.name == name) for op in ops]
     if len({weight.dtype for weight in weights}) == 1:
         return weights[0].dtype
+    accepted = [
+        _accepted(op.kernel, op.weights.index(weight)) for op, weight in zip(ops, weights, strict=True)
+    ]
     for dtype in _order(weights[0].stored):
-        if all(dtype in _accepted(op.kernel) for op in ops):
+        if all(dtype in types for types in accepted):
             return dtype
-    first, other = ops[0], next(op for op, weight in zip(ops, weights, strict=True) if weight != weights[0])
+    other = next(index for index, weight in enumerate(weights) if weight != weights[0])
     raise PlanError(
-        f"{name}, stored as {weights[0].stored}: {first.kernel} of {first.label} reads it as "
-        f"{' or '.join(_accepted(first.kernel))}, {other.kernel} of {other.label} as "
-        f"{' or '.join(_accepted(other.kernel))}; name kernels that read one type"
+        f"{name}, stored as {weights[0].stored}: {ops[0].kernel} of {ops[0].label} reads it as "
+        f"{' or '.join(accepted[0])}, {ops[other].kernel} of {ops[other].label} as {' or '.join(accepted[other])}; "
+        "name kernels that read one type"
     )
 
 
-def _accepted(kernel: Kernel) -> tuple[str, ...]:
-    return next((operand.dtypes for operand in signature(kernel).operands if operand.kind == "weight"), ())
+def _accepted(kernel: Kernel, index: int = 0) -> tuple[str, ...]:
+    """The types that the kernel reads its weight of that number in."""
+    operands = [operand.dtypes for operand in signature(kernel).operands if operand.kind == "weight"]
+    return operands[index] if index < len(operands) else ()
 
 
 def _order(stored: StorageType) -> tuple[StorageType, ...]:
