@@ -1,7 +1,6 @@
 """A step run in lanes gives what it gives whole: how lanes are dealt, where they write, who owns the threads."""
 
 import itertools
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from steps import tables
 
-from doppler_core.device import numpy_executor, numpy_lanes
+from doppler_core.device import numpy_lanes
 from doppler_core.device.numpy_buffers import Buffers, aligned
+from doppler_core.device.numpy_crew import Crew
 from doppler_core.device.numpy_executor import NumpyExecutor
 from doppler_core.device.numpy_lanes import LEAST_ROWS, UNEVEN, Lane, join, lanes
 from doppler_core.device.threads import blas_controller, one_blas_thread
@@ -123,7 +123,7 @@ def test_a_phase_in_lanes_gives_what_it_gives_whole(
     ]
     found = []
     for count in (1, threads):
-        monkeypatch.setattr(numpy_executor, "blas_threads", lambda count=count: count)
+        monkeypatch.setattr(executor, "_crew", Crew(count, "test"))
         monkeypatch.setattr(numpy_lanes, "LEAST_ROWS", 1)
         monkeypatch.setattr(numpy_lanes, "UNEVEN", threads)
         found.append((executor.capture("encode", rows, slots, names), executor.run("encode", rows, slots)))
@@ -131,20 +131,6 @@ def test_a_phase_in_lanes_gives_what_it_gives_whole(
         # Products of other shapes may sum in another order.
         np.testing.assert_allclose(found[1][0][name], found[0][0][name], rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(found[1][1], found[0][1], rtol=1e-4, atol=1e-5)
-
-
-def test_a_lane_that_fails_is_raised_when_the_others_have_ended(executor: NumpyExecutor) -> None:
-    ended = threading.Event()
-
-    def run(item: str) -> None:
-        if item == "fails":
-            raise MemoryError("no room")
-        threading.Event().wait(0.05)
-        ended.set()
-
-    with pytest.raises(MemoryError, match="no room"):
-        executor._side_by_side(run, ["fails", "ends"])
-    assert ended.is_set()
 
 
 def threads_of_blas() -> list[int]:

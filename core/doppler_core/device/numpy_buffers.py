@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from doppler_core.device.numpy_lanes import Lane
 from doppler_core.plan.arena import Arena
@@ -26,8 +28,8 @@ class Buffers:
         """All of them together."""
         return sum(buffer.nbytes for buffer in self.buffers)
 
-    def array(self, value: Value, lane: Lane) -> Array:
-        """The array that a lane writes a value to, [rows or slots of the lane, columns].
+    def array(self, value: Value, lane: Lane) -> npt.NDArray[Any]:
+        """The array that a lane writes a value to, [rows or slots of the lane, columns], f32 or u32.
 
         Lanes go through the ops each at its own pace, so that no two of them ever touch the same memory, whatever
         value lies there: a lane's share of a buffer is as long as its rows are of the widest value in it.
@@ -41,7 +43,8 @@ class Buffers:
             buffer = buffer[lane.first * width : (lane.first + rows) * width]
             if size > len(buffer) and value.shape[0] == "S":
                 buffer = aligned(size)  # many sequences of a few rows each; what is per sequence is small
-        return buffer[:size].reshape(count, value.columns)
+        found = buffer[:size].reshape(count, value.columns)
+        return found.view(np.uint32) if value.dtype == "u32" else found
 
 
 def make_buffers(arena: Arena, max_rows: int) -> Buffers:

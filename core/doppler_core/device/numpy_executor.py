@@ -1,48 +1,60 @@
 """The NumPy executor: a plan's ops on the CPU, each weight expanded once or a block at a time.
 
-Two owners of threads, in turn: a pool whose threads run a lane of the step each (numpy_lanes), or, where there is
-one lane, BLAS inside a matmul and the pool for attention. Row ops that follow each other run as one group over ranges
-of rows, so that a range stays in a core's cache from the first op to the last.
+A crew of as many threads as BLAS has runs either a lane of the step each (numpy_lanes), or, where there is one lane,
+parts of each product and attention; BLAS computes in the thread that calls it. Row ops that follow each other run as
+one group over ranges of rows, so that a range stays in a core's cache from the first op to the last.
 """
 
 import functools
-import sys
-import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
-from itertools import groupby
-from typing import TypeVar
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from doppler_core.device.numpy_buffers import aligned, make_buffers
-from doppler_core.device.numpy_lanes import Lane, join, lanes
-from doppler_core.device.numpy_ops import ROW_OPS, WHOLE_OPS, Call, attention, attention_parts
-from doppler_core.device.numpy_weights import Expanded, NumpyWeight, Packed
+from doppler_core.device.executor import StepTables
+from doppler_core.device.numpy_bound import Bound, Group, Memory, bind, group, outputs_written, state_array
+from doppler_core.device.numpy_buffers import make_buffers
+from doppler_core.device.numpy_crew import Crew
+from doppler_core.device.numpy_lanes import Lane, join, lanes, whole
+from doppler_core.device.numpy_ops import PART_OPS, ROW_OPS, WHOLE_OPS, Call, by_meaning
+from doppler_core.device.numpy_sampling import SAMPLING_OPS
+from doppler_core.device.numpy_weights import load_vectors, load_weights
+from doppler_core.device.states import DTYPES, check_copy, rows_of, values_for
+from doppler_core.device.step_check import bounds, check_group, check_step, running
+from doppler_core.device.step_left import Left, advanced, left_by
 from doppler_core.device.threads import blas_threads, one_blas_thread
-from doppler_core.errors import EngineClosedError
+from doppler_core.errors import EngineClosedError, InputError
 from doppler_core.plan.arena import Arena, lay_out
 from doppler_core.plan.constants import make
-from doppler_core.plan.op import Op, Plan
+from doppler_core.plan.op import SAMPLING, Op, Plan
 from doppler_core.plan.operands import Array, Tables
 from doppler_core.settings import Progress
-from doppler_core.weights.storage import to_f32
 from doppler_core.weights.tensor import Tensor
 
-ItemT = TypeVar("ItemT")
-ResultT = TypeVar("ResultT")
+Rows = npt.NDArray[np.uint32]
+Found = dict[str, npt.NDArray[Any]]
 
 ROW_BLOCK = 128  # rows of a range: what a few ops read and write of them fits a core's second cache
+WHOLE = {**WHOLE_OPS, **SAMPLING_OPS}
+
+_KEPT_ROWS = 16  # of a step whose calls are kept for the next of its size: decoding binds once
+_KEPT = 32
 
 
-@dataclass(frozen=True)
-class _Group:
-    """Row ops that run together, or one whole op alone."""
+class NumpyTicket:
+    """Steps that have run."""
 
-    ops: tuple[Op, ...]
-    by_rows: bool
+    def __init__(self, found: Mapping[str, npt.NDArray[Any]]) -> None:
+        self._found = found
+
+    def ready(self) -> bool:
+        """They have."""
+        return True
+
+    def result(self) -> Mapping[str, npt.NDArray[Any]]:
+        """The phase's outputs by name, [steps, S or T, columns]."""
+        return self._found
 
 
 class NumpyExecutor:
@@ -61,122 +73,184 @@ class NumpyExecutor:
         self.device = "numpy"
         self.max_rows, self.max_slots = max_rows, max_slots
         self._plan = plan
-        self._groups = {phase: _group(ops) for phase, ops in plan.phases.items()}
-        self._weights = _load(plan, tensors, room, progress)
-        self._vectors = {
-            (weight.name, float(op.params["offset"])): _vector(
-                tensors[weight.name], float(op.params["offset"])
-            )
-            for op in plan.ops()
-            if op.meaning == "rmsnorm"
-            for weight in op.weights
-        }
-        constants = {constant.name: constant for op in plan.ops() for constant in op.constants}
-        self._constants = {name: make(constant) for name, constant in constants.items()}
-        self._buffers = {phase: make_buffers(self._arena(phase), max_rows) for phase in plan.phases}
-        self._pool = ThreadPoolExecutor(blas_threads(), "doppler-plugins numpy")
-        self._closed = False
+        self._bounds = bounds(plan, max_rows, max_slots)
+        self._states = plan.states()
+        self._groups = {phase: group(ops) for phase, ops in plan.phases.items()}
+        self._memory: Memory | None = Memory(
+            weights=load_weights(plan, tensors, room, progress),
+            vectors=load_vectors(plan, tensors),
+            constants={one.name: make(one) for op in plan.ops() for one in op.constants},
+            buffers={phase: make_buffers(self._arena(phase), max_rows) for phase in plan.phases},
+            states={name: state_array(state) for name, state in self._states.items()},
+        )
+        self._bound: dict[tuple[object, ...], Bound] = {}
+        self._last: Bound | None = None
+        self._left: Left | None = None
+        self._crew = Crew(blas_threads(), "doppler-plugins numpy")
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes held: expanded weights, constants, buffers. Memory maps are not counted."""
-        weights = sum(one.values.nbytes for one in self._weights.values() if isinstance(one, Expanded))
-        constants = sum(table.nbytes for table in self._constants.values())
-        return weights + constants + sum(buffers.nbytes for buffers in self._buffers.values())
+        """Bytes held: expanded weights, constants, buffers, states. Memory maps are not counted."""
+        return self._open().nbytes
 
-    def run(self, phase: str, rows: npt.NDArray[np.uint32], slots: npt.NDArray[np.uint32]) -> Array:
+    def submit(self, phase: str, tables: StepTables | None, steps: int = 1) -> NumpyTicket:
+        """Run `steps` steps of a phase, here and now."""
+        goes_on = tables is None
+        if tables is None:
+            tables = left_by(self._left, phase)
+        check_step(self._bounds, tables)
+        groups = self._running(phase, tables.active)
+        ops = [op for each in groups for op in each.ops]
+        check_group(self._bounds, tables, ops, steps)
+        names = [value.name for value in outputs_written(groups, self._plan.outputs[phase])]
+        found = self._run(phase, groups, tables, names, steps, goes_on)
+        self._left = advanced(phase, tables, ops, steps)
+        return NumpyTicket({name: np.stack([one[name] for one in found]) for name in names})
+
+    def run(self, phase: str, rows: Rows, slots: Rows) -> Array:
         """Run a phase; a copy of its output value."""
-        name = self._plan.outputs[phase][0].name
-        return self._run(phase, Tables(rows, slots), [name])[name]
+        output: Array = self.submit(phase, StepTables(rows, slots)).result()[
+            self._plan.outputs[phase][0].name
+        ][0]
+        return output
 
     def capture(
-        self, phase: str, rows: npt.NDArray[np.uint32], slots: npt.NDArray[np.uint32], names: Collection[str]
-    ) -> dict[str, Array]:
+        self,
+        phase: str,
+        rows: Rows,
+        slots: Rows,
+        names: Collection[str],
+        sampling: Rows | None = None,
+        active: frozenset[str] = frozenset(),
+    ) -> Found:
         """Run a phase and copy the values of `names` when they are complete."""
-        return self._run(phase, Tables(rows, slots), names)
+        tables = StepTables(rows, slots, sampling, active)
+        check_step(self._bounds, tables)
+        self._left = None
+        groups = self._running(phase, active)
+        unknown = sorted(set(names) - {op.output.name for each in groups for op in each.ops})
+        if unknown:
+            raise InputError(f"phase {phase!r} of {self._plan.model} has no values {unknown}")
+        return self._run(phase, groups, tables, names)[0]
+
+    def write_state(self, name: str, row: int, values: npt.NDArray[Any]) -> None:
+        """Put rows of the state's dtype into a state, from `row` on."""
+        self._open().states[name][row : row + len(values)] = values_for(self._states, name, row, values)
+
+    def read_state(self, name: str, row: int, count: int) -> npt.NDArray[Any]:
+        """A copy of rows of a state, in the state's dtype."""
+        states, state = self._open().states, rows_of(self._states, name, row, count)
+        return states[name][row : row + count].astype(DTYPES[state.dtype])
+
+    def copy_state(self, name: str, source: int, target: int, count: int) -> None:
+        """Copy `count` rows of a state to others."""
+        states = self._open().states
+        check_copy(self._states, name, source, target, count)
+        states[name][target : target + count] = states[name][source : source + count]
 
     def close(self) -> None:
         """Drop weights and buffers. A second call does nothing."""
-        self._closed = True
-        self._pool.shutdown(wait=True)
-        self._weights, self._vectors, self._constants, self._buffers = {}, {}, {}, {}
+        self._memory, self._last, self._left = None, None, None
+        self._bound.clear()
+        self._crew.close()
+
+    def _open(self) -> Memory:
+        if self._memory is None:
+            raise EngineClosedError("this executor is closed: open the model again")
+        return self._memory
 
     def _arena(self, phase: str) -> Arena:
-        together = [number for number, group in enumerate(self._groups[phase]) for _ in group.ops]
+        together = [number for number, each in enumerate(self._groups[phase]) for _ in each.ops]
         ops = self._plan.phases[phase]
         return lay_out(ops, self._plan.kept(phase), self.max_rows, self.max_slots, together)
 
-    def _run(self, phase: str, tables: Tables, names: Collection[str]) -> dict[str, Array]:
-        if self._closed:
-            raise EngineClosedError("this executor is closed: open the model again")
-        split = lanes(tables, blas_threads())
-        run = functools.partial(self._run_lane, phase, names)
-        if len(split) == 1:
-            return run(split[0])
-        found = self._side_by_side(run, split)
-        by_rows = {op.output.name for op in self._plan.phases[phase] if op.output.shape[0] == "T"}
+    def _running(self, phase: str, active: frozenset[str]) -> Sequence[Group]:
+        """The groups of a phase without the ops that the step does not ask for."""
+        chosen = set(map(id, running(phase, self._plan.phases[phase], active)))
+        groups = [
+            Group(tuple(op for op in each.ops if id(op) in chosen), each.by_rows)
+            for each in self._groups[phase]
+        ]
+        return [each for each in groups if each.ops]
+
+    def _run(
+        self,
+        phase: str,
+        groups: Sequence[Group],
+        step: StepTables,
+        names: Collection[str],
+        steps: int = 1,
+        goes_on: bool = False,
+    ) -> list[Found]:
+        """The values of `names` after each of the steps. goes_on: from the rows that the last bound step left."""
+        tables = Tables(step.rows, step.slots, step.sampling)
+        with one_blas_thread():
+            split = [] if self._states else lanes(tables, self._crew.count)
+            if len(split) > 1:
+                return [self._run_lanes(phase, groups, split, names)]
+            if self._last is None or not goes_on:
+                self._last = self._bind_whole(phase, groups, step)
+            found = []
+            for number in range(steps):
+                self._last.renew(None if number or goes_on else tables)
+                found.append(self._run_bound(self._last, names))
+            return found
+
+    def _bind_whole(self, phase: str, groups: Sequence[Group], step: StepTables) -> Bound:
+        """The step as one lane; that of a small step is used again for the next of its size."""
+        key = (phase, step.active, len(step.rows), len(step.slots))
+        if key in self._bound:
+            return self._bound[key]
+        sampling = np.zeros((len(step.slots), SAMPLING.columns), np.uint32)
+        bound = bind(phase, groups, self._open(), whole(Tables(step.rows, step.slots, sampling)))
+        if len(step.rows) <= _KEPT_ROWS:
+            if len(self._bound) == _KEPT:
+                self._bound.clear()
+            self._bound[key] = bound
+        return bound
+
+    def _run_lanes(
+        self, phase: str, groups: Sequence[Group], split: Sequence[Lane], names: Collection[str]
+    ) -> Found:
+        def run(lane: Lane) -> Found:
+            return self._run_bound(bind(phase, groups, self._open(), lane), names)
+
+        found = self._crew.run(run, split)
+        by_rows = {op.output.name for each in groups for op in each.ops if op.output.shape[0] == "T"}
         return {
             name: join(
                 [values[name] for values in found],
                 [lane.rows if name in by_rows else lane.slots for lane in split],
             )
-            for name in found[0]
+            for name in names
         }
 
-    def _run_lane(self, phase: str, names: Collection[str], lane: Lane) -> dict[str, Array]:
-        values: dict[str, Array] = {}
-        found: dict[str, Array] = {}
-        for group in self._groups[phase]:
-            calls = [self._call(phase, op, values, lane) for op in group.ops]
-            if group.by_rows:
-                _by_rows(group.ops, calls)
-            elif group.ops[0].meaning == "attention":
-                self._attend(calls[0], lane)
+    def _run_bound(self, bound: Bound, names: Collection[str]) -> Found:
+        found: Found = {}
+        for each, calls in zip(bound.groups, bound.calls, strict=True):
+            if each.by_rows:
+                _by_rows(each.ops, calls)
+            elif each.ops[0].meaning in PART_OPS:
+                self._by_parts(each.ops[0], calls[0], bound.lane.alone)
+            elif each.ops[0].meaning in WHOLE:
+                WHOLE[each.ops[0].meaning](calls[0])
             else:
-                WHOLE_OPS[group.ops[0].meaning](calls[0])
+                by_meaning(each.ops[0].meaning, calls[0])
             found |= {
-                op.output.name: values[op.output.name].copy() for op in group.ops if op.output.name in names
+                op.output.name: call.output.copy()
+                for op, call in zip(each.ops, calls, strict=True)
+                if op.output.name in names
             }
         return found
 
-    def _call(self, phase: str, op: Op, values: dict[str, Array], lane: Lane) -> Call:
-        output = self._buffers[phase].array(op.output, lane)
-        values[op.output.name] = output
-        is_norm = op.meaning == "rmsnorm"
-        return Call(
-            params=op.params,
-            inputs=[values[value.name] for value in op.inputs],
-            output=output,
-            weights=[] if is_norm else [self._weights[weight.name] for weight in op.weights],
-            vectors=[self._vectors[weight.name, float(op.params["offset"])] for weight in op.weights]
-            if is_norm
-            else [],
-            constants=[self._constants[constant.name] for constant in op.constants],
-            tables=lane.tables,
-        )
-
-    def _attend(self, call: Call, lane: Lane) -> None:
-        parts = attention_parts(call)
-        if lane.alone and len(parts) > 1:
-            self._side_by_side(functools.partial(attention, call), parts)
+    def _by_parts(self, op: Op, call: Call, alone: bool) -> None:
+        twin = PART_OPS[op.meaning]
+        parts = twin.parts(call, self._crew.count if alone else 1)
+        if alone and len(parts) > 1:
+            self._crew.run(functools.partial(twin.run, call), parts)
         else:
             for part in parts:
-                attention(call, part)
-
-    def _side_by_side(self, run: Callable[[ItemT], ResultT], items: Sequence[ItemT]) -> list[ResultT]:
-        """`run` of each item, in the pool's threads."""
-        under_way: list[Future[ResultT]] = []
-        with one_blas_thread():
-            try:
-                under_way.extend(self._pool.submit(run, item) for item in items)
-            except RuntimeError:
-                # At the end of the interpreter no pool lets work start; what has run already may run again.
-                if not sys.is_finalizing() and threading.main_thread().is_alive():
-                    raise
-                wait(under_way)
-                return [run(item) for item in items]
-            wait(under_way)  # all, even where one has failed: the next step uses the same buffers
-            return [future.result() for future in under_way]
+                twin.run(call, part)
 
 
 def _by_rows(ops: Sequence[Op], calls: Sequence[Call]) -> None:
@@ -185,39 +259,3 @@ def _by_rows(ops: Sequence[Op], calls: Sequence[Call]) -> None:
     for start in range(0, count, ROW_BLOCK):
         for twin, call in zip(twins, calls, strict=True):
             twin(call, start, min(start + ROW_BLOCK, count))
-
-
-def _group(ops: Sequence[Op]) -> list[_Group]:
-    groups = []
-    for by_rows, run in groupby(ops, key=lambda op: op.meaning in ROW_OPS):
-        members = tuple(run)
-        groups += [_Group(members, True)] if by_rows else [_Group((op,), False) for op in members]
-    return groups
-
-
-def _load(
-    plan: Plan, tensors: Mapping[str, Tensor], room: int | None, progress: Progress | None
-) -> dict[str, NumpyWeight]:
-    """Matrices as f32 while they fit `room`, else packed; tables that are only looked up stay memory maps."""
-    looked_up = {weight.name for op in plan.ops() if op.meaning == "gather" for weight in op.weights}
-    multiplied = {weight.name for op in plan.ops() if op.meaning == "matmul" for weight in op.weights}
-    left = float("inf") if room is None else room
-    loaded: dict[str, NumpyWeight] = {name: Packed(tensors[name]) for name in looked_up - multiplied}
-    for number, name in enumerate(sorted(multiplied)):
-        if progress:
-            progress("expanding weights", number, len(multiplied))
-        tensor = tensors[name]
-        need = 4 * tensor.rows * tensor.columns
-        if tensor.dtype == "f32":
-            loaded[name] = Expanded(to_f32(tensor))  # a view of its file, which takes no room
-        elif need > left:
-            loaded[name] = Packed(tensor)
-        else:
-            left -= need
-            loaded[name] = Expanded(to_f32(tensor))
-    return loaded
-
-
-def _vector(tensor: Tensor, offset: float) -> Array:
-    values = to_f32(tensor).reshape(-1)
-    return np.add(values, np.float32(offset), out=aligned(values.size))

@@ -42,8 +42,15 @@ def lanes(tables: Tables, threads: int) -> list[Lane]:
     lane_of, loads = _deal(lengths, threads)
     count = len(tables.rows)
     if threads == 1 or min(loads) < LEAST_ROWS or max(loads) * threads > UNEVEN * count:
-        return [Lane(tables, np.arange(count), np.arange(len(lengths)), 0, True)]
+        return [whole(tables)]
     return [_lane(tables, lane_of == number, sum(loads[:number])) for number in range(threads)]
+
+
+def whole(tables: Tables) -> Lane:
+    """The one lane of everything, with tables of its own."""
+    sampling = None if tables.sampling is None else tables.sampling.copy()
+    own = Tables(tables.rows.copy(), tables.slots.copy(), sampling)
+    return Lane(own, np.arange(len(own.rows)), np.arange(len(own.slots)), 0, True)
 
 
 def join(parts: Sequence[Array], places: Sequence[Indices]) -> Array:

@@ -1,12 +1,15 @@
 """Weights as the NumPy executor holds them: expanded to f32 once, or packed and expanded a block of rows at a time."""
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from doppler_core.device.numpy_buffers import aligned
+from doppler_core.plan.op import Op, Plan
 from doppler_core.plan.operands import Array
+from doppler_core.settings import Progress
 from doppler_core.weights.storage import gather_f32, to_f32
 from doppler_core.weights.tensor import Tensor
 
@@ -17,11 +20,27 @@ BLOCK_BYTES = 8 << 20  # an expanded block stays in the cache of the core that m
 class Expanded:
     """All values in memory as f32, [rows, columns]."""
 
-    values: Array
+    array: Array
+    packed = False
 
-    def blocks(self) -> Iterator[tuple[int, int, Array]]:
-        """The whole as one block: first row, end, values."""
-        yield 0, len(self.values), self.values
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.array.shape[0], self.array.shape[1]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self.array.nbytes
+
+    def values(self, start: int, stop: int) -> Array:
+        """Rows start .. stop - 1, a view."""
+        return self.array[start:stop]
+
+    def rows(self, ids: npt.NDArray[np.uint32]) -> Array:
+        """The rows of `ids`, [ids, columns]."""
+        found: Array = self.array[ids]
+        return found
 
 
 @dataclass(frozen=True)
@@ -29,13 +48,17 @@ class Packed:
     """The bytes as the file has them, a memory map; values exist only while they are used."""
 
     tensor: Tensor
+    packed = True
+    nbytes = 0  # a memory map is the system's to keep or drop
 
-    def blocks(self) -> Iterator[tuple[int, int, Array]]:
-        """Blocks of rows, expanded one after the other."""
-        step = max(1, BLOCK_BYTES // (4 * self.tensor.columns))
-        for start in range(0, self.tensor.rows, step):
-            stop = min(start + step, self.tensor.rows)
-            yield start, stop, to_f32(self.tensor, start, stop)
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return self.tensor.rows, self.tensor.columns
+
+    def values(self, start: int, stop: int) -> Array:
+        """Rows start .. stop - 1, expanded."""
+        return to_f32(self.tensor, start, stop)
 
     def rows(self, ids: npt.NDArray[np.uint32]) -> Array:
         """The rows of `ids`, [ids, columns]."""
@@ -43,3 +66,45 @@ class Packed:
 
 
 NumpyWeight = Expanded | Packed
+
+
+def load_weights(
+    plan: Plan, tensors: Mapping[str, Tensor], room: int | None, progress: Progress | None
+) -> dict[str, NumpyWeight]:
+    """Matrices as f32 while they fit `room`, else packed; tables that are only looked up stay memory maps."""
+    matrices = [(op, weight.name) for op in plan.ops() for weight in op.weights if len(weight.shape) > 1]
+    looked_up = {name for op, name in matrices if op.meaning == "gather"}
+    multiplied = {name for op, name in matrices if op.meaning != "gather"}
+    left = float("inf") if room is None else room
+    loaded: dict[str, NumpyWeight] = {name: Packed(tensors[name]) for name in looked_up - multiplied}
+    for number, name in enumerate(sorted(multiplied)):
+        if progress:
+            progress("expanding weights", number, len(multiplied))
+        tensor = tensors[name]
+        need = 4 * tensor.rows * tensor.columns
+        if tensor.dtype == "f32":
+            loaded[name] = Expanded(to_f32(tensor))  # a view of its file, which takes no room
+        elif need > left:
+            loaded[name] = Packed(tensor)
+        else:
+            left -= need
+            loaded[name] = Expanded(to_f32(tensor))
+    return loaded
+
+
+def load_vectors(plan: Plan, tensors: Mapping[str, Tensor]) -> dict[tuple[str, float], Array]:
+    """The weights of one axis as f32, by name and by what is added to them (see `offset_of`)."""
+    needed = {
+        (weight.name, offset_of(op)) for op in plan.ops() for weight in op.weights if len(weight.shape) == 1
+    }
+    return {(name, offset): _vector(tensors[name], offset) for name, offset in needed}
+
+
+def offset_of(op: Op) -> float:
+    """What the op's twin wants added to its weight of one axis beforehand."""
+    return float(op.params.get("offset", 0.0)) if op.meaning in ("rmsnorm", "rope", "store") else 0.0
+
+
+def _vector(tensor: Tensor, offset: float) -> Array:
+    values = to_f32(tensor).reshape(-1)
+    return np.add(values, np.float32(offset), out=aligned(values.size))

@@ -184,6 +184,7 @@ class WgpuExecutor:
         if unknown:
             raise InputError(f"phase {phase!r} of {self._plan.model} has no values {unknown}")
         found: dict[str, npt.NDArray[Any]] = {}
+        self._left = None
         with explained(f"running {phase} of {self._plan.model}"):
             self._write_step(program, phase, tables)
         for op in chosen:
