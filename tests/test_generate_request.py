@@ -189,3 +189,13 @@ def test_prompts_are_slowed_down_only_while_others_wait_for_a_token() -> None:
     pace.note_rows(50, 50.0)
     assert pace.rows(256, others_wait=True) == 16
     assert pace.rows(5, others_wait=True) == 5
+
+
+def test_where_every_step_takes_long_prompts_take_more_rows_and_not_fewer() -> None:
+    """A step of n rows takes 1 s + n * 10 ms: with few rows a prompt would take for ever, and others no less."""
+    pace, rows = Pace(8), 16
+    pace.note_steps(1, 1.0)
+    for _ in range(40):
+        pace.note_rows(rows, 1.0 + 0.01 * rows)
+        rows = pace.rows(1000, others_wait=True)
+    assert rows == pytest.approx(300, rel=0.05)

@@ -1,7 +1,8 @@
 """How much work goes into one step: out of how long the steps before it took. It knows no device."""
 
 _GROUP_SECONDS = 0.05  # of steps that are submitted at once: what a cancellation or a new request waits for
-_PATIENCE = 0.2  # seconds that a step of a long prompt may keep other requests from their next token
+_PATIENCE = 0.2  # seconds that a step of a long prompt may keep other requests from their next token, or
+_SLOWER = 4  # times as long as without it, where every step takes long whatever its rows
 _FEW_ROWS = 16  # a step of fewer costs as much as this one on any device
 _UNKNOWN_ROWS = 64
 
@@ -33,7 +34,8 @@ class Pace:
         """How many rows of prompts to put into a step that takes `most`."""
         if not others_wait:
             return most
-        fitting = _UNKNOWN_ROWS if self._row is None else int(_PATIENCE / max(self._row, 1e-9))
+        seconds = max(_PATIENCE, _SLOWER * (self._step or 0.0))
+        fitting = _UNKNOWN_ROWS if self._row is None else int(seconds / max(self._row, 1e-9))
         return min(most, max(fitting, _FEW_ROWS))
 
 
