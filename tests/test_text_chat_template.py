@@ -169,6 +169,8 @@ def test_the_helpers_that_templates_use_are_there() -> None:
         "{% set n = namespace(x='aa') %}{% for a in range(99) %}{% set n.x = n.x | replace('a', n.x) %}{% endfor %}",
         "{% set n = namespace(x='aa') %}{% for a in range(99) %}{% set n.x = n.x | join(n.x) %}{% endfor %}",
         "{% set n = namespace(x='aa') %}{% for a in range(99) %}{% set n.x = n.x.join(n.x) %}{% endfor %}",
+        "{{ ('a' * 400000).join(range(9999) | map('string')) }}",
+        "{{ range(9999) | map('string') | join('a' * 400000) }}",
         "{% set x = 'a' %}" + "{% set x %}{{ x }}{{ x }}{{ x }}{{ x }}{% endset %}" * 40 + "{{ x }}",
         "{{ 9 ** (9 ** 9) }}",
         "{{ '%999999999d' % 1 }}",

@@ -27,7 +27,7 @@ _SIZE = 4_000_000
 _BITS = 1024  # of a number
 _FILTERS = (
     "abs capitalize count d default dictsort e escape first float groupby int items join last length list lower map max "
-    "min reject rejectattr replace reverse round safe select selectattr sort string sum title trim unique upper"
+    "min reject rejectattr replace reverse round safe select selectattr sort string title trim unique upper"
 )
 # They make a text as long as a number says, or read a format that can say one.
 _METHODS_OFF = frozenset(
@@ -107,8 +107,13 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
             isinstance(obj, str) and attr in _METHODS_OFF
         )
 
+    def wrap_str_format(self, value: Any) -> None:
+        """Never: the sandbox's own `format` would come before `is_safe_attribute`."""
+        return
+
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: PYI063
         """Call what a template calls: jinja2's own signature, so that any keyword may be an argument."""
+        args = _listed(args)
         __self._check(args, kwargs)
         owner = getattr(__obj, "__self__", None)
         if isinstance(owner, str):
@@ -183,7 +188,7 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
 
         @wraps(function)
         def counted(*positional: Any, **named: Any) -> Any:
-            positional = tuple(list(value) if isinstance(value, Iterator) else value for value in positional)
+            positional = _listed(positional)
             self._check(positional, named)
             value, *rest = positional[takes_context:]
             rest += [named[key] for key in ("old", "new", "d") if key in named]
@@ -210,6 +215,11 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         return json.dumps(
             value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
         )
+
+
+def _listed(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The values, iterators run to their end: what nobody has seen can't be weighed."""
+    return tuple(list(value) if isinstance(value, Iterator) else value for value in values)
 
 
 def _filtered(node: nodes.Node, name: str) -> nodes.Expr:
