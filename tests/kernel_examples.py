@@ -80,8 +80,9 @@ def _turning(case: Case, head_dim: int) -> Case:
 
 
 def _rope(row: Signature, base: Case) -> Case:
-    case = replace(base, params={"heads": 2, "head_dim": 90}, inputs=[_x(base, 180)], columns=180)
-    return _turning(case, 90)
+    head = base.columns
+    params = {"heads": 2, "head_dim": head}
+    return _turning(replace(base, params=params, inputs=[_x(base, 2 * head)], columns=2 * head), head)
 
 
 def _projections(row: Signature, base: Case) -> Case:

@@ -141,13 +141,22 @@ def test_gelu_of_extreme_gates_is_finite() -> None:
     np.testing.assert_allclose(one.run(), one.expected(), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize(("heads", "head_dim"), [(3, 256), (1, 2), (2, 16), (5, 34)])
-def test_rope_turns_by_the_position_of_the_row(heads: int, head_dim: int) -> None:
+ROPE, ROPE_SUBGROUP = "rope.wgsl#main", "rope_subgroup.wgsl#main"
+
+
+@pytest.mark.parametrize(
+    ("kernel", "heads", "head_dim"),
+    [
+        *((ROPE, heads, width) for heads, width in ((3, 256), (1, 2), (2, 16), (5, 34))),
+        *((ROPE_SUBGROUP, heads, width) for heads, width in ((3, 256), (1, 8), (2, 16), (5, 72))),
+    ],
+)
+def test_rope_turns_by_the_position_of_the_row(kernel: str, heads: int, head_dim: int) -> None:
     numbers = {"positions": 64, "head_dim": head_dim, "theta": 10_000.0, "scaling_factor": 1.0}
     assert_close(
         Case(
             "rope",
-            "rope.wgsl#main",
+            kernel,
             {"heads": heads, "head_dim": head_dim},
             STEP,
             inputs=[random(ROWS, heads * head_dim)],
@@ -188,17 +197,22 @@ def test_gelu_takes_its_columns_of_a_wider_up(columns: int, up_columns: int, up_
     assert_close(Case("gelu", "gelu.wgsl#main", params, STEP, [x, up], columns=columns))
 
 
-@pytest.mark.parametrize("dtype", ["f16", "f32"])
-@pytest.mark.parametrize(("heads", "head_dim"), [(3, 256), (1, 2), (2, 34)])
+@pytest.mark.parametrize(
+    ("kernel", "dtype", "heads", "head_dim"),
+    [
+        *((ROPE, dtype, *size) for dtype in ("f16", "f32") for size in ((3, 256), (1, 2), (2, 34))),
+        *((ROPE_SUBGROUP, "f32", *size) for size in ((3, 256), (1, 8), (2, 72))),
+    ],
+)
 @pytest.mark.parametrize("offset", [0, 1])
 def test_rope_norms_each_head_before_it_turns_it(
-    dtype: StorageType, heads: int, head_dim: int, offset: int
+    kernel: str, dtype: StorageType, heads: int, head_dim: int, offset: int
 ) -> None:
     numbers = {"positions": 64, "head_dim": head_dim, "theta": 10_000.0, "scaling_factor": 1.0}
     assert_close(
         Case(
             "rope",
-            "rope.wgsl#main",
+            kernel,
             {"heads": heads, "head_dim": head_dim, "eps": 1e-6, "offset": offset},
             STEP,
             inputs=[3 * random(ROWS, heads * head_dim)],

@@ -67,15 +67,23 @@ def test_full_layers_have_no_window_and_the_global_theta() -> None:
     assert {layer for layer, theta in thetas.items() if theta == 1e6} == {5, 11, 17, 23}
 
 
-def test_norms_come_before_their_residual() -> None:
-    roles = [op.role for op in lowered().phases["encode"] if op.layer == 7]
-    assert roles.index("post_attn_norm") < roles.index("attn_residual")
-    assert roles.index("post_feedforward_norm") < roles.index("ffn_residual")
+def test_norms_come_before_their_residual_and_take_it_in() -> None:
+    ops = {op.role: op for op in lowered().phases["encode"] if op.layer == 7}
+    for norm, product, total in (
+        ("post_attn_norm", "o_proj", "attn_residual"),
+        ("post_feedforward_norm", "down_proj", "ffn_residual"),
+    ):
+        assert ops[norm].inputs[0].name == f"layers.7.{product}"
+        assert ops[norm].output.name == f"layers.7.{total}"
+        assert f"fused: {total}" in ops[norm].note
 
 
 def test_every_declared_step_is_in_the_plan() -> None:
     plan = lowered()
     declared = {(op.layer, op.role) for op in plan.ops() if op.origin == "declared"}
+    declared |= {
+        (op.layer, role) for op in plan.ops() for role in re.findall(r"fused: (\w+_residual)", op.note)
+    }
     assert len(declared) == 24 * 15 + 2
     assert not [finding for finding in plan.findings if finding.standing == "void"]
 

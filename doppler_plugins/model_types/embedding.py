@@ -10,6 +10,7 @@ from doppler_core.manifest.model import Manifest
 from doppler_core.manifest.standing import standings
 from doppler_core.plan.builder import Builder
 from doppler_core.plan.findings import step_findings
+from doppler_core.plan.fuse import fuse
 from doppler_core.plan.names import TensorNames
 from doppler_core.plan.op import Finding, Plan, Step, Value
 from doppler_core.plan.room import Room
@@ -60,13 +61,14 @@ class EmbeddingModelType:
         not_run = Finding("execution.decode", "not run", "an embedding is one pass over the whole text")
         listed = [Finding(row.where, row.standing, row.reason) for row in standings(manifest, self.name)]
         findings = (*listed, *step_findings([steps]), not_run)
-        return Plan(
+        plan = Plan(
             manifest.output.model_base_id or "",
             {PHASE: tuple(build.ops)},
             {PHASE: (output,)},
             findings,
             largest=Step(max(room.context_length, STEP_ROWS), STEP_TEXTS),
         )
+        return fuse(plan)
 
     def driver(self, opened: Opened) -> EmbeddingDriver:
         """Packs the texts of all requests under way into steps."""

@@ -140,6 +140,24 @@ _ROPE = Signature(
     overrides={"WEIGHT_IS_F16": False, "HAS_NORM": False},
 )
 
+_ROPE_SUBGROUP = replace(
+    _ROPE,
+    file="rope_subgroup.wgsl",
+    operands=(
+        ROWS,
+        replace(INPUT, element=FOURS),
+        Operand("weight", "weight", ("f32",), FOURS, present="HAS_NORM"),
+        Operand("table", "constant", ("f32",), FOURS),
+        replace(OUTPUT, element=FOURS),
+    ),
+    workgroup_size=8,
+    iterations=lambda params, longest: 2 * tiles(number(params, "head_dim"), 32),
+    overrides={"HAS_NORM": False},
+    features=("subgroup",),
+    subgroup_size=8,
+    multiples={"head_dim": 8},
+)
+
 _STORE = Signature(
     file="store.wgsl",
     entry="main",
@@ -222,6 +240,7 @@ SIGNATURES: tuple[Signature, ...] = (
     _RMSNORM,
     _RMSNORM_SUBGROUP,
     _ROPE,
+    _ROPE_SUBGROUP,
     _STORE,
     _LAST_ROWS,
     _POOL,
