@@ -205,16 +205,18 @@ def test_products_of_any_size_in_any_parts_are_products(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(numpy_products, "SMALL", small)
         patch.setattr(numpy_products, "LEAST", 64)
+        product_parts.cache_clear()
         run_parts("matmul", call, threads)
+    product_parts.cache_clear()
     assert close(call.output, MEANINGS["matmul"]({}, Operands([x], [w]), call.tables))
 
 
 def test_a_small_product_has_one_part_and_a_large_one_several_for_each_thread() -> None:
-    small, large = (Expanded(np.empty((rows, 640), np.float32)) for rows in (256, 262_144))
-    assert len(product_parts(1, small, 2)) == 1
-    assert len(product_parts(1, large, 2)) == 8
-    assert len(product_parts(1024, large, 2)) == 2
-    assert len(product_parts(1024, large, 1)) == 1
+    small, large = (256, 640), (262_144, 640)
+    assert len(product_parts(1, small, False, 2)) == 1
+    assert len(product_parts(1, large, False, 2)) == 8
+    assert len(product_parts(1024, large, False, 2)) == 2
+    assert len(product_parts(1024, large, False, 1)) == 1
 
 
 def test_a_packed_weight_multiplies_like_its_expansion(
@@ -225,6 +227,7 @@ def test_a_packed_weight_multiplies_like_its_expansion(
     data = store(values, "q8_0", "w").reshape(-1)
     packed = Packed(Tensor("w", (70, 300), "q8_0", data, tmp_path))
     monkeypatch.setattr(numpy_products, "BLOCK_BYTES", 4 * 300 * 32)  # three blocks, the last short
+    product_parts.cache_clear()
     x = draw.standard_normal((5, 300), dtype=np.float32)
     outputs, parts = [], []
     for weight in (packed, Expanded(to_f32(packed.tensor))):
@@ -233,3 +236,4 @@ def test_a_packed_weight_multiplies_like_its_expansion(
         outputs.append(call.output)
     assert close(*outputs)
     assert parts == [3, 1]
+    product_parts.cache_clear()

@@ -23,6 +23,17 @@ class Group:
 
     ops: tuple[Op, ...]
     by_rows: bool
+    outputs: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """What a step of a phase runs, by what it asks for. outputs: those of the phase that it writes."""
+
+    phase: str
+    groups: tuple[Group, ...]
+    ops: tuple[Op, ...]
+    outputs: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -70,8 +81,25 @@ def group(ops: Sequence[Op]) -> list[Group]:
     groups = []
     for (by_rows, _), run in groupby(ops, key=lambda op: (op.meaning in ROW_OPS, per_sequence(op))):
         members = tuple(run)
-        groups += [Group(members, True)] if by_rows else [Group((op,), False) for op in members]
+        groups += [_made(members, True)] if by_rows else [_made((op,), False) for op in members]
     return groups
+
+
+def _made(ops: tuple[Op, ...], by_rows: bool) -> Group:
+    return Group(ops, by_rows, frozenset(op.output.name for op in ops))
+
+
+def choose(phase: str, groups: Sequence[Group], ops: Sequence[Op], outputs: Sequence[Value]) -> Chosen:
+    """Of a phase's groups the ops that a step runs. No op changes its group: the arena was laid out for them."""
+    wanted = set(map(id, ops))
+    parts = [(tuple(op for op in each.ops if id(op) in wanted), each.by_rows) for each in groups]
+    written = {op.output.name for op in ops}
+    return Chosen(
+        phase=phase,
+        groups=tuple(_made(members, by_rows) for members, by_rows in parts if members),
+        ops=tuple(ops),
+        outputs=tuple(value.name for value in outputs if value.name in written),
+    )
 
 
 def bind(phase: str, groups: Sequence[Group], memory: Memory, lane: Lane) -> Bound:
@@ -115,9 +143,3 @@ def _call(
 def state_array(state: State) -> npt.NDArray[Any]:
     """Zeros for a state: floats are held as f32, whatever its dtype (see numpy_ops)."""
     return np.zeros((int(state.shape[0]), state.columns), np.uint32 if state.dtype == "u32" else np.float32)
-
-
-def outputs_written(groups: Sequence[Group], outputs: Sequence[Value]) -> tuple[Value, ...]:
-    """Those of the outputs that an op of the groups writes."""
-    written = {op.output.name for each in groups for op in each.ops}
-    return tuple(value for value in outputs if value.name in written)

@@ -5,7 +5,6 @@ parts of each product and attention; BLAS computes in the thread that calls it. 
 one group over ranges of rows, so that a range stays in a core's cache from the first op to the last.
 """
 
-import functools
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -13,12 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from doppler_core.device.executor import StepTables
-from doppler_core.device.numpy_bound import Bound, Group, Memory, bind, group, outputs_written, state_array
+from doppler_core.device.numpy_bound import Bound, Chosen, Memory, bind, choose, group, state_array
 from doppler_core.device.numpy_buffers import make_buffers
 from doppler_core.device.numpy_crew import Crew
 from doppler_core.device.numpy_lanes import Lane, join, lanes, whole
-from doppler_core.device.numpy_ops import PART_OPS, ROW_OPS, WHOLE_OPS, Call, by_meaning
-from doppler_core.device.numpy_sampling import SAMPLING_OPS
+from doppler_core.device.numpy_run import Found, run_bound
 from doppler_core.device.numpy_weights import load_vectors, load_weights
 from doppler_core.device.states import DTYPES, check_copy, rows_of, values_for
 from doppler_core.device.step_check import bounds, check_group, check_step, running
@@ -27,16 +25,12 @@ from doppler_core.device.threads import blas_threads, one_blas_thread
 from doppler_core.errors import EngineClosedError, InputError
 from doppler_core.plan.arena import Arena, lay_out
 from doppler_core.plan.constants import make
-from doppler_core.plan.op import SAMPLING, Op, Plan
+from doppler_core.plan.op import SAMPLING, Plan
 from doppler_core.plan.operands import Array, Tables
 from doppler_core.settings import Progress
 from doppler_core.weights.tensor import Tensor
 
 Rows = npt.NDArray[np.uint32]
-Found = dict[str, npt.NDArray[Any]]
-
-ROW_BLOCK = 128  # rows of a range: what a few ops read and write of them fits a core's second cache
-WHOLE = {**WHOLE_OPS, **SAMPLING_OPS}
 
 _KEPT_ROWS = 16  # of a step whose calls are kept for the next of its size: decoding binds once
 _KEPT = 32
@@ -83,6 +77,7 @@ class NumpyExecutor:
             buffers={phase: make_buffers(self._arena(phase), max_rows) for phase in plan.phases},
             states={name: state_array(state) for name, state in self._states.items()},
         )
+        self._choices: dict[tuple[str, frozenset[str]], Chosen] = {}
         self._bound: dict[tuple[object, ...], Bound] = {}
         self._last: Bound | None = None
         self._left: Left | None = None
@@ -99,13 +94,11 @@ class NumpyExecutor:
         if tables is None:
             tables = left_by(self._left, phase)
         check_step(self._bounds, tables)
-        groups = self._running(phase, tables.active)
-        ops = [op for each in groups for op in each.ops]
-        check_group(self._bounds, tables, ops, steps)
-        names = [value.name for value in outputs_written(groups, self._plan.outputs[phase])]
-        found = self._run(phase, groups, tables, names, steps, goes_on)
-        self._left = advanced(phase, tables, ops, steps)
-        return NumpyTicket({name: np.stack([one[name] for one in found]) for name in names})
+        chosen = self._chosen(phase, tables.active)
+        check_group(self._bounds, tables, chosen.ops, steps)
+        found = self._run(chosen, tables, chosen.outputs, steps, goes_on)
+        self._left = advanced(phase, tables, chosen.ops, steps)
+        return NumpyTicket({name: np.stack([one[name] for one in found]) for name in chosen.outputs})
 
     def run(self, phase: str, rows: Rows, slots: Rows) -> Array:
         """Run a phase; a copy of its output value."""
@@ -127,11 +120,11 @@ class NumpyExecutor:
         tables = StepTables(rows, slots, sampling, active)
         check_step(self._bounds, tables)
         self._left = None
-        groups = self._running(phase, active)
-        unknown = sorted(set(names) - {op.output.name for each in groups for op in each.ops})
+        chosen = self._chosen(phase, active)
+        unknown = sorted(set(names) - {op.output.name for op in chosen.ops})
         if unknown:
             raise InputError(f"phase {phase!r} of {self._plan.model} has no values {unknown}")
-        return self._run(phase, groups, tables, names)[0]
+        return self._run(chosen, tables, names)[0]
 
     def write_state(self, name: str, row: int, values: npt.NDArray[Any]) -> None:
         """Put rows of the state's dtype into a state, from `row` on."""
@@ -164,19 +157,16 @@ class NumpyExecutor:
         ops = self._plan.phases[phase]
         return lay_out(ops, self._plan.kept(phase), self.max_rows, self.max_slots, together)
 
-    def _running(self, phase: str, active: frozenset[str]) -> Sequence[Group]:
-        """The groups of a phase without the ops that the step does not ask for."""
-        chosen = set(map(id, running(phase, self._plan.phases[phase], active)))
-        groups = [
-            Group(tuple(op for op in each.ops if id(op) in chosen), each.by_rows)
-            for each in self._groups[phase]
-        ]
-        return [each for each in groups if each.ops]
+    def _chosen(self, phase: str, active: frozenset[str]) -> Chosen:
+        if (phase, active) not in self._choices:
+            ops = running(phase, self._plan.phases[phase], active)
+            outputs = self._plan.outputs[phase]
+            self._choices[phase, active] = choose(phase, self._groups[phase], ops, outputs)
+        return self._choices[phase, active]
 
     def _run(
         self,
-        phase: str,
-        groups: Sequence[Group],
+        chosen: Chosen,
         step: StepTables,
         names: Collection[str],
         steps: int = 1,
@@ -187,36 +177,35 @@ class NumpyExecutor:
         with one_blas_thread():
             split = [] if self._states else lanes(tables, self._crew.count)
             if len(split) > 1:
-                return [self._run_lanes(phase, groups, split, names)]
+                return [self._run_lanes(chosen, split, names)]
             if self._last is None or not goes_on:
-                self._last = self._bind_whole(phase, groups, step)
+                self._last = self._bind_whole(chosen, step)
             found = []
             for number in range(steps):
                 self._last.renew(None if number or goes_on else tables)
-                found.append(self._run_bound(self._last, names))
+                found.append(run_bound(self._last, self._crew, names))
             return found
 
-    def _bind_whole(self, phase: str, groups: Sequence[Group], step: StepTables) -> Bound:
+    def _bind_whole(self, chosen: Chosen, step: StepTables) -> Bound:
         """The step as one lane; that of a small step is used again for the next of its size."""
-        key = (phase, step.active, len(step.rows), len(step.slots))
+        key = (chosen.phase, step.active, len(step.rows), len(step.slots))
         if key in self._bound:
             return self._bound[key]
         sampling = np.zeros((len(step.slots), SAMPLING.columns), np.uint32)
-        bound = bind(phase, groups, self._open(), whole(Tables(step.rows, step.slots, sampling)))
+        lane = whole(Tables(step.rows, step.slots, sampling))
+        bound = bind(chosen.phase, chosen.groups, self._open(), lane)
         if len(step.rows) <= _KEPT_ROWS:
             if len(self._bound) == _KEPT:
                 self._bound.clear()
             self._bound[key] = bound
         return bound
 
-    def _run_lanes(
-        self, phase: str, groups: Sequence[Group], split: Sequence[Lane], names: Collection[str]
-    ) -> Found:
+    def _run_lanes(self, chosen: Chosen, split: Sequence[Lane], names: Collection[str]) -> Found:
         def run(lane: Lane) -> Found:
-            return self._run_bound(bind(phase, groups, self._open(), lane), names)
+            return run_bound(bind(chosen.phase, chosen.groups, self._open(), lane), self._crew, names)
 
         found = self._crew.run(run, split)
-        by_rows = {op.output.name for each in groups for op in each.ops if op.output.shape[0] == "T"}
+        by_rows = {op.output.name for op in chosen.ops if op.output.shape[0] == "T"}
         return {
             name: join(
                 [values[name] for values in found],
@@ -224,38 +213,3 @@ class NumpyExecutor:
             )
             for name in names
         }
-
-    def _run_bound(self, bound: Bound, names: Collection[str]) -> Found:
-        found: Found = {}
-        for each, calls in zip(bound.groups, bound.calls, strict=True):
-            if each.by_rows:
-                _by_rows(each.ops, calls)
-            elif each.ops[0].meaning in PART_OPS:
-                self._by_parts(each.ops[0], calls[0], bound.lane.alone)
-            elif each.ops[0].meaning in WHOLE:
-                WHOLE[each.ops[0].meaning](calls[0])
-            else:
-                by_meaning(each.ops[0].meaning, calls[0])
-            found |= {
-                op.output.name: call.output.copy()
-                for op, call in zip(each.ops, calls, strict=True)
-                if op.output.name in names
-            }
-        return found
-
-    def _by_parts(self, op: Op, call: Call, alone: bool) -> None:
-        twin = PART_OPS[op.meaning]
-        parts = twin.parts(call, self._crew.count if alone else 1)
-        if alone and len(parts) > 1:
-            self._crew.run(functools.partial(twin.run, call), parts)
-        else:
-            for part in parts:
-                twin.run(call, part)
-
-
-def _by_rows(ops: Sequence[Op], calls: Sequence[Call]) -> None:
-    count = len(calls[0].output)
-    twins = [ROW_OPS[op.meaning] for op in ops]
-    for start in range(0, count, ROW_BLOCK):
-        for twin, call in zip(twins, calls, strict=True):
-            twin(call, start, min(start + ROW_BLOCK, count))

@@ -174,7 +174,8 @@ class PartOp:
 
 
 def _product_parts(call: Call, threads: int) -> Sequence[Columns]:
-    return product_parts(len(call.output), call.weights[0], threads)
+    weight = call.weights[0]
+    return product_parts(len(call.output), weight.shape, weight.packed, threads)
 
 
 def _multiply(call: Call, part: Columns) -> None:

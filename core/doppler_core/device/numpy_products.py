@@ -1,5 +1,6 @@
 """Matrix products for the NumPy executor: cut into parts for a crew of threads, and few rows at a time."""
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,18 +26,22 @@ class Columns:
     stop: int
 
 
-def product_parts(rows: int, weight: NumpyWeight, threads: int) -> list[Columns]:
-    """The parts of a product of `rows` rows by `weight`, for so many threads; of a packed weight none exceeds a block."""
-    columns, inner = weight.shape
+@functools.lru_cache(4096)
+def product_parts(rows: int, shape: tuple[int, int], packed: bool, threads: int) -> tuple[Columns, ...]:
+    """The parts of a product of `rows` rows by a weight of this shape, for so many threads.
+
+    Of a packed weight no part exceeds a block.
+    """
+    columns, inner = shape
     count = 1
     if threads > 1 and rows * columns * inner >= 2 * LEAST:
         # Many rows are put into another order for each part again, so that parts are few.
         most = threads * (SHARES if rows <= FEW_ROWS else 1)
         count = min(most, rows * columns * inner // LEAST // threads * threads or 1)
-    if weight.packed:
+    if packed:
         count = max(count, -(-4 * columns * inner // BLOCK_BYTES))
     step = -(-columns // count)
-    return [Columns(first, min(first + step, columns)) for first in range(0, columns, step)]
+    return tuple(Columns(first, min(first + step, columns)) for first in range(0, columns, step))
 
 
 def multiply(x: Array, weight: NumpyWeight, out: Array, part: Columns) -> None:

@@ -1,0 +1,55 @@
+"""Runs bound ops on a crew of threads: row ops over ranges of rows, products and attention in parts."""
+
+import functools
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy.typing as npt
+
+from doppler_core.device.numpy_bound import Bound
+from doppler_core.device.numpy_crew import Crew
+from doppler_core.device.numpy_ops import PART_OPS, ROW_OPS, WHOLE_OPS, Call, by_meaning
+from doppler_core.device.numpy_sampling import SAMPLING_OPS
+from doppler_core.plan.op import Op
+
+ROW_BLOCK = 128  # rows of a range: what a few ops read and write of them fits a core's second cache
+WHOLE = {**WHOLE_OPS, **SAMPLING_OPS}
+
+Found = dict[str, npt.NDArray[Any]]
+
+
+def run_bound(bound: Bound, crew: Crew, names: Collection[str]) -> Found:
+    """Run a step; copies of the values of `names`, as they were when their ops had run."""
+    found: Found = {}
+    for each, calls in zip(bound.groups, bound.calls, strict=True):
+        meaning = each.ops[0].meaning
+        if each.by_rows:
+            _by_rows(each.ops, calls)
+        elif meaning in PART_OPS:
+            _by_parts(meaning, calls[0], crew if bound.lane.alone else None)
+        elif meaning in WHOLE:
+            WHOLE[meaning](calls[0])
+        else:
+            by_meaning(meaning, calls[0])
+        if not each.outputs.isdisjoint(names):
+            found |= {name: bound.values[name].copy() for name in each.outputs.intersection(names)}
+    return found
+
+
+def _by_rows(ops: Sequence[Op], calls: Sequence[Call]) -> None:
+    count = len(calls[0].output)
+    twins = [ROW_OPS[op.meaning] for op in ops]
+    for start in range(0, count, ROW_BLOCK):
+        for twin, call in zip(twins, calls, strict=True):
+            twin(call, start, min(start + ROW_BLOCK, count))
+
+
+def _by_parts(meaning: str, call: Call, crew: Crew | None) -> None:
+    """The parts shared with a crew, or in this thread alone."""
+    twin = PART_OPS[meaning]
+    parts = twin.parts(call, 1 if crew is None else crew.count)
+    if crew is not None:
+        crew.run(functools.partial(twin.run, call), parts)
+    else:
+        for part in parts:
+            twin.run(call, part)
