@@ -31,7 +31,11 @@ SOFTWARE = "wgpu:llvmpipe"
 @cache
 def software_gpu(default_limits: bool = False) -> Gpu:
     """The software GPU adapter, opened once for all tests, so that a kernel is compiled once."""
-    return open_gpu(choose_adapter(SOFTWARE), features=frozenset(["subgroup"]), default_limits=default_limits)
+    return open_gpu(
+        choose_adapter(SOFTWARE),
+        features=frozenset(["subgroup", "shader-int64"]),
+        default_limits=default_limits,
+    )
 
 
 def tensor(name: str, values: np.ndarray, dtype: StorageType = "f32") -> Tensor:

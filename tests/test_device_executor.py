@@ -188,7 +188,7 @@ def test_a_tensor_of_another_shape_than_the_plan_says_is_refused() -> None:
         bind_wgpu(plan, tensors, software_gpu(), max_rows=4, max_slots=1)
 
 
-ABLE = Ability("a GPU", 128 << 20, 8, 8, None, frozenset(["subgroup"]))
+ABLE = Ability("a GPU", 128 << 20, 8, 8, None, frozenset(["subgroup", "shader-int64"]))
 
 
 def test_limits_are_checked_before_anything_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,7 +205,7 @@ def test_limits_are_checked_before_anything_is_loaded(monkeypatch: pytest.Monkey
     ("ability", "message"),
     [
         (replace(ABLE, subgroup_size=32), "needs subgroups of 8, the GPU adapter's have 32"),
-        (replace(ABLE, features=frozenset()), "needs the feature subgroup"),
+        (replace(ABLE, features=frozenset(["shader-int64"])), "needs the feature subgroup"),
         (replace(ABLE, loop_cap=5), "6 loop turns.*silently stops after 5"),
         (replace(ABLE, max_binding=64), "one row exceeds the largest binding|needs .* bytes in one binding"),
     ],

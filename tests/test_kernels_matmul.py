@@ -34,6 +34,15 @@ BROADCAST: dict[str, StorageType] = {
     "matmul_f32_broadcast.wgsl": "f32",
     "matmul_q4_k_broadcast.wgsl": "q4_k",
     "matmul_q8_0_broadcast.wgsl": "q8_0",
+    "matmul_q5_0_broadcast.wgsl": "q5_0",
+    "matmul_q6_k_broadcast.wgsl": "q6_k",
+}
+DENSE_BROADCAST_GEMV = "matmul_gemv_broadcast.wgsl"
+BROADCAST_GEMV: dict[str, StorageType] = {
+    "matmul_q4_k_gemv_broadcast.wgsl": "q4_k",
+    "matmul_q8_0_gemv_broadcast.wgsl": "q8_0",
+    "matmul_q5_0_gemv_broadcast.wgsl": "q5_0",
+    "matmul_q6_k_gemv_broadcast.wgsl": "q6_k",
 }
 
 
@@ -57,7 +66,13 @@ def assert_close(found: np.ndarray, expected: np.ndarray, tolerance: float = TOL
 
 
 def test_these_are_all_matmul_kernels() -> None:
-    known = {*PLAIN, *BROADCAST, DENSE_GEMV, *(kernel.split("#")[0] for kernel in PACKED_GEMV)}
+    gemvs = {
+        DENSE_GEMV,
+        DENSE_BROADCAST_GEMV,
+        *BROADCAST_GEMV,
+        *(kernel.split("#")[0] for kernel in PACKED_GEMV),
+    }
+    known = {*PLAIN, *BROADCAST, *gemvs}
     assert known == {row.file for row in SIGNATURES.values() if row.meaning == "matmul"}
 
 
@@ -81,6 +96,32 @@ def test_a_dense_gemv_takes_few_rows_of_any_columns(
 ) -> None:
     one = case(f"{DENSE_GEMV}#{entry}", dtype, rows, columns, inner)
     assert_close(one.run(), one.expected())
+
+
+ONE_ROW_KERNELS = [
+    *((DENSE_BROADCAST_GEMV, dtype) for dtype in ("f16", "f32")),
+    *BROADCAST_GEMV.items(),
+]
+
+
+@pytest.mark.parametrize(("kernel", "dtype"), ONE_ROW_KERNELS)
+@pytest.mark.parametrize(
+    # Q8_0, Q5_0 and Q6_K blocks begin at every half-word of the 64 bits that are loaded.
+    ("rows", "columns", "inner"),
+    [(1, 1, 32), (1, 70, 96), (1, 33, 640), (3, 65, 1152), (9, 31, 256), (2, 40, 2048)],
+)
+def test_a_broadcast_gemv_takes_rows_one_by_one(
+    kernel: str, dtype: StorageType, rows: int, columns: int, inner: int
+) -> None:
+    one = case(kernel, dtype, rows, columns, inner)
+    assert_close(one.run(), one.expected())
+
+
+@pytest.mark.parametrize(("kernel", "dtype"), ONE_ROW_KERNELS)
+def test_what_a_row_gives_does_not_depend_on_its_mates(kernel: str, dtype: StorageType) -> None:
+    whole = case(kernel, dtype, 5, 70, 256)
+    alone = replace(whole, tables=packed_step([1]), inputs=[whole.inputs[0][3:4]])
+    np.testing.assert_array_equal(alone.run()[0], whole.run()[3])
 
 
 @pytest.mark.parametrize(("columns", "threads"), [(64, 4), (32, 8), (256, 1), (1, 256), (5, 16)])

@@ -295,6 +295,7 @@ def test_l2norm_of_zeros_is_zero() -> None:
         ("matmul_q8_0.wgsl", "q8_0"),
         ("matmul_f32_broadcast.wgsl", "f32"),
         ("matmul_q4_k_broadcast.wgsl", "q4_k"),
+        ("matmul_q8_0_gemv_broadcast.wgsl", "q8_0"),
     ],
 )
 def test_a_matmul_weight_in_sections_gives_what_it_gives_whole(kernel: str, dtype: StorageType) -> None:

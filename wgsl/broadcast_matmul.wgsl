@@ -1,28 +1,38 @@
-// Shared by the broadcast matmuls: output[r, n] = sum over k of input[r, k] * weight[n, k], K a multiple of 32.
+// Shared by the broadcast matmuls: output[r, n] = sum over k of input[r, k] * weight[n, k], for many rows.
 // A workgroup of 8 lanes makes 32 rows x 32 columns, lane l the columns 4 l .. 4 l + 3, over steps of 32 along K.
-// The including file declares `weight` (binding 3) and gives
-//   columns_at(first, start): what a lane keeps of the step at `start` for the rows first .. first + 3 of the section
-//   weights_of(columns, half): their weights in the step's first or second 16, one matrix for each four, a column a row
-// The weight is bound in sections of whole rows: this dispatch makes columns [first_row, first_row + row_count).
+//!include broadcast_columns.wgsl
 
-struct Params {
-    columns: u32,
-    inner: u32,
-    first_row: u32,
-    row_count: u32,
+// Of four neighbouring columns.
+struct Columns {
+    a: Run,
+    b: Run,
+    c: Run,
+    d: Run,
 }
 
-@group(0) @binding(1) var<uniform> params: Params;
-@group(0) @binding(2) var<storage, read> input: array<vec4<f32>>;
-@group(0) @binding(4) var<storage, read_write> output: array<f32>;
-
-// Past the end the last one is repeated: what comes of it is not stored.
-fn weight_row(column: u32) -> u32 {
-    return min(column, params.row_count - 1u);
+fn columns_at(first: u32, start: u32) -> Columns {
+    return Columns(
+        column_at(first, start), column_at(first + 1u, start), column_at(first + 2u, start), column_at(first + 3u, start)
+    );
 }
 
-fn input4(row: u32, k: u32) -> vec4<f32> {
-    return input[(min(row, step.rows - 1u) * params.inner + k) / 4u];
+fn scaled(run: Run, half: u32) -> Four {
+    let quants = quants_of(run, half);
+    let scale = scale_of(run, half);
+    return Four(
+        quants[0] * scale.x - scale.y, quants[1] * scale.x - scale.y, quants[2] * scale.x - scale.y, quants[3] * scale.x - scale.y
+    );
+}
+
+fn weights_of(columns: Columns, half: u32) -> Sixteen {
+    let a = scaled(columns.a, half);
+    let b = scaled(columns.b, half);
+    let c = scaled(columns.c, half);
+    let d = scaled(columns.d, half);
+    return Sixteen(
+        mat4x4<f32>(a[0], b[0], c[0], d[0]), mat4x4<f32>(a[1], b[1], c[1], d[1]),
+        mat4x4<f32>(a[2], b[2], c[2], d[2]), mat4x4<f32>(a[3], b[3], c[3], d[3]),
+    );
 }
 
 fn input8(row: u32, k: u32) -> Eight {
@@ -36,16 +46,6 @@ fn input8(row: u32, k: u32) -> Eight {
         input4(row + 6u, k),
         input4(row + 7u, k),
     );
-}
-
-fn store4(row: u32, column: u32, values: vec4<f32>) {
-    if (row < step.rows) {
-        let base = row * params.columns + params.first_row + column;
-        if (column < params.row_count) { output[base] = values.x; }
-        if (column + 1u < params.row_count) { output[base + 1u] = values.y; }
-        if (column + 2u < params.row_count) { output[base + 2u] = values.z; }
-        if (column + 3u < params.row_count) { output[base + 3u] = values.w; }
-    }
 }
 
 fn store8(row: u32, column: u32, sums: Eight) {
@@ -74,9 +74,10 @@ fn main(
     // A branch not taken costs as much as one taken, a loop without turns a single turn: so the choice is between
     // two loops. Few rows go by eights, for 24 more would be computed in vain.
     let few = rows <= 16u;
+    let inner = bound(params.inner);
     for (var part = 0u; part < select(0u, rows, few); part += 8u) {
         var sums = Eight();
-        for (var start = 0u; start < params.inner; start += 32u) {
+        for (var start = 0u; start < inner; start += 32u) {
             let own = input8(row + part, start + lane * 4u);
             let columns = columns_at(column, start);
             first_half(&sums, own, weights_of(columns, 0u));
@@ -89,7 +90,7 @@ fn main(
     var sums1 = Eight();
     var sums2 = Eight();
     var sums3 = Eight();
-    for (var start = 0u; start < select(params.inner, 0u, few); start += 32u) {
+    for (var start = 0u; start < select(inner, 0u, few); start += 32u) {
         let k = start + lane * 4u;
         let own0 = input8(row, k);
         let own1 = input8(row + 8u, k);

@@ -111,3 +111,9 @@ fn second_half(sums: ptr<function, Eight>, rows: Eight, weights: Sixteen) {
     lane_6(sums, rows, weights[2]);
     lane_7(sums, rows, weights[3]);
 }
+
+// A number that bounds a loop, K most of all. Left in the uniform, Mesa writes it into the kernel and optimises that
+// anew whenever the kernel is bound, for tens of milliseconds; it does not follow one through a subgroup.
+fn bound(value: u32) -> u32 {
+    return subgroupBroadcast(value, 0u);
+}

@@ -52,9 +52,9 @@ class Gpu:
         )
 
     def buffer(self, size: int, usage: int) -> Any:
-        """A buffer of at least `size` bytes, whole words, to which data can be written and from which it can be read."""
+        """A buffer of at least `size` bytes, made up to whole elements of any kind, that can be written and read."""
         both = wgpu.BufferUsage.COPY_DST | wgpu.BufferUsage.COPY_SRC
-        return self.device.create_buffer(size=max(16, -(-size // 4) * 4), usage=usage | both)
+        return self.device.create_buffer(size=max(16, -(-size // 16) * 16), usage=usage | both)
 
     def storage(self, size: int) -> Any:
         """A storage buffer."""

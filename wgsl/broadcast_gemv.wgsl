@@ -1,0 +1,57 @@
+// Shared by the broadcast matmuls: output[r, n] = sum over k of input[r, k] * weight[n, k], for one row at a time.
+// A workgroup of 8 lanes makes one row x 32 columns, lane l the columns 4 l .. 4 l + 3, over steps of 32 along K. Loads
+// are what takes the time. Scales are applied to sums of 16 instead of weights.
+//!include broadcast_columns.wgsl
+
+// The step's inputs, and the sums of its first and its second 16.
+struct Inputs {
+    first: Four,
+    second: Four,
+    totals: vec2<f32>,
+}
+
+fn inputs_at(row: u32, start: u32, lane: u32) -> Inputs {
+    let own = input4(row, start + lane * 4u);
+    let total = dot(own, vec4<f32>(1.0));
+    return Inputs(
+        Four(subgroupBroadcast(own, 0u), subgroupBroadcast(own, 1u), subgroupBroadcast(own, 2u), subgroupBroadcast(own, 3u)),
+        Four(subgroupBroadcast(own, 4u), subgroupBroadcast(own, 5u), subgroupBroadcast(own, 6u), subgroupBroadcast(own, 7u)),
+        vec2<f32>(
+            (subgroupBroadcast(total, 0u) + subgroupBroadcast(total, 1u)) + (subgroupBroadcast(total, 2u) + subgroupBroadcast(total, 3u)),
+            (subgroupBroadcast(total, 4u) + subgroupBroadcast(total, 5u)) + (subgroupBroadcast(total, 6u) + subgroupBroadcast(total, 7u)),
+        ),
+    );
+}
+
+fn product(inputs: Four, quants: Four) -> f32 {
+    return (dot(inputs[0], quants[0]) + dot(inputs[1], quants[1])) + (dot(inputs[2], quants[2]) + dot(inputs[3], quants[3]));
+}
+
+fn column_sum(column: u32, start: u32, inputs: Inputs) -> f32 {
+    let run = column_at(column, start);
+    let first = scale_of(run, 0u);
+    let second = scale_of(run, 1u);
+    return product(inputs.first, quants_of(run, 0u)) * first.x - inputs.totals.x * first.y
+        + (product(inputs.second, quants_of(run, 1u)) * second.x - inputs.totals.y * second.y);
+}
+
+@compute @workgroup_size(8)
+fn main(
+    @builtin(workgroup_id) workgroup: vec3<u32>,
+    @builtin(num_workgroups) workgroups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let tiles = (params.row_count + 31u) / 32u;
+    let group = group_index(workgroup, workgroups);
+    let row = group / tiles;
+    let column = group % tiles * 32u + lane * 4u;
+    var sums = vec4<f32>();
+    for (var start = 0u; start < bound(params.inner); start += 32u) {
+        let inputs = inputs_at(row, start, lane);
+        sums.x += column_sum(column, start, inputs);
+        sums.y += column_sum(column + 1u, start, inputs);
+        sums.z += column_sum(column + 2u, start, inputs);
+        sums.w += column_sum(column + 3u, start, inputs);
+    }
+    store4(row, column, sums);
+}
