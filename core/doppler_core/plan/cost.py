@@ -138,8 +138,9 @@ def gpu_resident(plan: Plan) -> int:
 
 
 def numpy_resident(plan: Plan) -> int:
-    """Bytes of the NumPy executor: f32 matrices, constants, states, the buffers of the largest step."""
-    return numpy_matrices(plan) + _constants(plan) + state_bytes(plan) + step_bytes(plan)
+    """Bytes of the NumPy executor: matrices and states in words, constants, the buffers of the largest step."""
+    states = sum(4 * int(state.shape[0]) * state.columns for state in plan.states().values())
+    return numpy_matrices(plan) + _constants(plan) + states + step_bytes(plan)
 
 
 def numpy_matrices(plan: Plan) -> int:
