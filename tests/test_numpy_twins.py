@@ -75,7 +75,7 @@ def test_attention_splits_long_sequences_without_a_seam(causal: bool, window: in
     params = attention_params((1, 1), window=window, causal=causal, softcap=0.0)
     inputs = [draw.standard_normal((700, 8), dtype=np.float32) for _ in range(3)]
     call = Call(params, inputs, np.empty((700, 8), np.float32), [], [], [], step)
-    assert run_parts("attention", call) == 3
+    assert run_parts("attention", call, threads=2) == 3
     assert close(call.output, MEANINGS["attention"](params, Operands(inputs), step))
 
 
@@ -114,7 +114,7 @@ def test_cached_attention_splits_a_long_chunk_without_a_seam() -> None:
     params = attention_params((2, 1), window=100, capacity=700, softcap=0.0)
     q, state = (draw.standard_normal(shape, dtype=np.float32) for shape in ((600, 16), (1400, 16)))
     call = Call(params, [q, state], np.empty_like(q), [], [], [], step)
-    assert run_parts("cached_attention", call) == 3
+    assert run_parts("cached_attention", call, threads=2) == 3
     assert close(call.output, MEANINGS["cached_attention"](params, Operands([q, state]), step))
 
 

@@ -49,8 +49,9 @@ class Memory:
     @property
     def nbytes(self) -> int:
         """Bytes held. Memory maps are not counted."""
-        held = (self.weights, self.vectors, self.constants, self.buffers, self.states)
-        return sum(one.nbytes for mapping in held for one in mapping.values())
+        held = (self.weights, self.vectors, self.constants, self.states)
+        buffers = max((one.nbytes for one in self.buffers.values()), default=0)  # the same for all phases
+        return buffers + sum(one.nbytes for mapping in held for one in mapping.values())
 
 
 @dataclass(frozen=True)

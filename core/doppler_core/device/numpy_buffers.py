@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ _LINE = 16  # values of a cache line
 
 @dataclass(frozen=True)
 class Buffers:
-    """The buffers of one phase, made for steps of up to `max_rows` rows. place: the one each value lies in."""
+    """The buffers as one phase uses them, made for steps of up to `max_rows` rows. place: the one each value lies in."""
 
     buffers: Sequence[Array]
     place: Mapping[str, int]
@@ -47,9 +48,14 @@ class Buffers:
         return found.view(np.uint32) if value.dtype == "u32" else found
 
 
-def make_buffers(arena: Arena, max_rows: int) -> Buffers:
-    """The buffers that an arena asks for, not yet written to: a system gives memory when it is touched."""
-    return Buffers([aligned(size // 4) for size in arena.sizes], arena.place, max_rows)
+def make_buffers(arenas: Mapping[str, Arena], max_rows: int) -> dict[str, Buffers]:
+    """The buffers that the phases' arenas ask for, the same for all: only one of them runs at a time.
+
+    They are not yet written to: a system gives memory when it is touched.
+    """
+    sizes = [max(column) for column in zip_longest(*(arena.sizes for arena in arenas.values()), fillvalue=0)]
+    buffers = [aligned(size // 4) for size in sizes]
+    return {phase: Buffers(buffers, arena.place, max_rows) for phase, arena in arenas.items()}
 
 
 def aligned(count: int) -> Array:

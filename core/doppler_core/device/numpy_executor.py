@@ -74,7 +74,7 @@ class NumpyExecutor:
             weights=load_weights(plan, tensors, room, progress),
             vectors=load_vectors(plan, tensors),
             constants={one.name: make(one) for op in plan.ops() for one in op.constants},
-            buffers={phase: make_buffers(self._arena(phase), max_rows) for phase in plan.phases},
+            buffers=make_buffers({phase: self._arena(phase) for phase in plan.phases}, max_rows),
             states={name: state_array(state) for name, state in self._states.items()},
         )
         self._choices: dict[tuple[str, frozenset[str]], Chosen] = {}

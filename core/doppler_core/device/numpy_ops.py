@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from doppler_core.device.numpy_attention import Part, attend, cached_parts, step_parts
-from doppler_core.device.numpy_products import Columns, multiply, product_parts
+from doppler_core.device.numpy_products import LEAST, Columns, multiply, product_parts
 from doppler_core.device.numpy_weights import NumpyWeight
 from doppler_core.plan.meaning import MEANINGS
 from doppler_core.plan.operands import Array, Operands, Params, Tables
@@ -182,27 +182,35 @@ def _multiply(call: Call, part: Columns) -> None:
     multiply(call.inputs[0], call.weights[0], call.output, part)
 
 
-def _step_parts(call: Call, threads: int) -> Sequence[Part]:
+def _step_parts(call: Call, threads: int) -> Sequence[Sequence[Part]]:
     key = ("parts", call.params["causal"], call.params["window"])
-    parts: Sequence[Part] = call.fact(key, lambda: step_parts(call.params, call.tables))
-    return parts
+    return _shares(call, call.fact(key, lambda: step_parts(call.params, call.tables)), threads)
 
 
-def _attend(call: Call, part: Part) -> None:
-    q, k, v = call.inputs
-    attend(call.params, q, k, v, call.output, part)
-
-
-def _cached_parts(call: Call, threads: int) -> Sequence[Part]:
+def _cached_parts(call: Call, threads: int) -> Sequence[Sequence[Part]]:
     key = ("parts", call.params["capacity"], call.params["window"])
-    parts: Sequence[Part] = call.fact(key, lambda: cached_parts(call.params, call.tables))
-    return parts
+    return _shares(call, call.fact(key, lambda: cached_parts(call.params, call.tables)), threads)
 
 
-def _attend_cached(call: Call, part: Part) -> None:
+def _shares(call: Call, parts: Sequence[Part], threads: int) -> Sequence[Sequence[Part]]:
+    """Each part by itself, or all together where another thread would take longer to wake up than to help."""
+    work = sum(part.size for part in parts) * int(call.params["heads"]) * int(call.params["head_dim"])
+    if threads == 1 or work < LEAST * len(parts):
+        return [parts]
+    return [[part] for part in parts]
+
+
+def _attend(call: Call, parts: Sequence[Part]) -> None:
+    q, k, v = call.inputs
+    for part in parts:
+        attend(call.params, q, k, v, call.output, part)
+
+
+def _attend_cached(call: Call, parts: Sequence[Part]) -> None:
     q, state = call.inputs
     half = state.shape[1] // 2
-    attend(call.params, q, state[:, :half], state[:, half:], call.output, part)
+    for part in parts:
+        attend(call.params, q, state[:, :half], state[:, half:], call.output, part)
 
 
 ROW_OPS: Mapping[str, Callable[[Call, int, int], None]] = {
