@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from oracle import Oracle
 from test_causal_goldens import CHUNK, FOLDER, MODELS, Model, model, relative, step
 
 from doppler_core.device.adapters import choose_adapter
@@ -44,10 +45,10 @@ class Run:
 
 
 @functools.cache
-def artifact(folder: Path, name: str) -> Path:
-    """The model with f32 weights: its bf16 values are exact in f32 and not in f16."""
-    found = resolve_checkpoint(FOLDER / name, EngineSettings(precision="f32"))
-    return convert_checkpoint(found, EngineSettings(), folder / name).path
+def artifact(folder: Path, name: str, precision: str = "f32") -> Path:
+    """The model converted; in f32 its bf16 values are exact, in f16 they are not."""
+    found = resolve_checkpoint(FOLDER / name, EngineSettings(precision=precision))
+    return convert_checkpoint(found, EngineSettings(), folder / f"{name}-{precision}").path
 
 
 @pytest.fixture(scope="module")
@@ -113,3 +114,23 @@ def test_a_prompt_and_the_tokens_after_it_are_those_of_transformers(run: Run) ->
         assert error < (run.head if name in ("final_norm", "logits") else run.tolerance), name
     # The last token made has nothing to be compared with.
     assert made[prompt // CHUNK - 1 : -1] == of.golden["made"].tolist()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_packed_profile_computes_what_the_plan_means(name: str, folder: Path) -> None:
+    """Q4_K on the device, norms, gates and rotations fused: against the meanings on the same weights."""
+    plan, tensors = lowered(artifact(folder, name, "q4k"), "f32")
+    packed = check(apply_profile(plan, profiles()["packed"]))
+    assert {"projections", "gated_matmul"} <= {op.meaning for op in packed.phases["decode"]}
+    oracle = Oracle(plan, tensors)
+    executor = open_wgpu(packed, tensors, choose_adapter("wgpu:llvmpipe"), max_rows=CHUNK, max_slots=3)
+    names = [model(name).layers[-1], "final_norm", "logits"]
+    ids = model(name).ids.tolist()
+    for phase, first, count in (("prefill", 0, CHUNK), *(("decode", row, 1) for row in range(CHUNK, 24))):
+        tables = step(ids[first : first + count], first)
+        found = executor.capture(phase, tables.rows, tables.slots, names)
+        expected = oracle.run(phase, tables)
+        for each in names:
+            # Matrices too narrow for a packed kernel (Gemma 4's 16 per-layer inputs) are rounded to f16 on the device.
+            assert relative(found[each], expected[each]) < (1e-3 if name == "gemma4" else 2e-4), (each, first)
+    executor.close()
