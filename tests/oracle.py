@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from gpu_ops import read_back
 
 from doppler_core.plan.constants import make
 from doppler_core.plan.meaning import MEANINGS
@@ -17,13 +18,22 @@ from doppler_core.weights.tensor import Tensor
 Values = dict[str, npt.NDArray[Any]]
 
 
-class Oracle:
-    """A plan, its weights in f32, and its states: f32 where the plan's are f16, u32 where they are."""
+def _exact(tensor: Tensor) -> npt.NDArray[np.float32]:
+    return to_f32(tensor).reshape(tensor.shape)
 
-    def __init__(self, plan: Plan, tensors: Mapping[str, Tensor]) -> None:
+
+class Oracle:
+    """A plan, its weights in f32, and its states: f32 where the plan's are f16, u32 where they are.
+
+    rounded_as: a plan whose kernels' types the weights are rounded to first.
+    """
+
+    def __init__(self, plan: Plan, tensors: Mapping[str, Tensor], rounded_as: Plan | None = None) -> None:
         self.plan = plan
+        types = {name: weight.dtype for name, weight in (rounded_as.weights() if rounded_as else {}).items()}
         self._weights = {
-            name: to_f32(tensors[name]).reshape(weight.shape) for name, weight in plan.weights().items()
+            name: read_back(tensors[name], types[name]) if name in types else _exact(tensors[name])
+            for name in plan.weights()
         }
         self._constants = {constant.name: make(constant) for op in plan.ops() for constant in op.constants}
         self.states: Values = {
