@@ -1,0 +1,150 @@
+"""The commands that generate, on tiny random models through the whole engine: one answer, however it is asked for."""
+
+import io
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from doppler_core.settings import EngineSettings
+from doppler_plugins.cli import program
+from doppler_plugins.conversion import convert_checkpoint, resolve_checkpoint
+from doppler_plugins.opening import open_engine
+from doppler_plugins.sharing import open_count
+
+GOLDENS = Path(__file__).parent / "goldens"
+AS_GEMMA4 = ("--chat-format", "gemma4")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Gemma 4 in small, converted with f32 weights."""
+    out = tmp_path_factory.mktemp("models") / "tiny"
+    convert_checkpoint(
+        resolve_checkpoint(GOLDENS / "gemma4", EngineSettings(precision="f32")), EngineSettings(), out
+    )
+    return out
+
+
+@pytest.fixture(autouse=True)
+def _numpy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("DOPPLER_PLUGINS_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("DOPPLER_PLUGINS_DEVICE", "numpy")
+    yield
+    assert open_count() == 0
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Run a command line in this process; gives code, stdout, stderr."""
+
+    def call(*arguments: object, stdin: str = "") -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        capsys.readouterr()
+        code = program.run([str(argument) for argument in arguments])
+        return code, *capsys.readouterr()
+
+    return call
+
+
+def deltas(out: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_generate_shows_what_the_engine_makes(run: Any, model: Path) -> None:
+    options = ("the star is above", "--temperature", 0, "--max-tokens", 16)
+    with open_engine(model, EngineSettings(device="numpy")) as engine:
+        expected = engine.generate("the star is above", temperature=0, max_tokens=16)
+    *_, last = found = deltas(run("generate", model, *options, "--json")[1])
+    assert tuple(number for delta in found for number in delta.get("ids", ())) == expected.ids
+    assert "".join(delta["text"] for delta in found) == expected.text
+    assert last["usage"] == asdict(expected.usage)
+    assert last["finish_reason"] == expected.finish_reason == "length"
+    assert run("generate", model, *options)[1] == expected.text + "\n"
+
+
+def test_a_seed_gives_the_same_text_and_another_another(run: Any, model: Path) -> None:
+    texts = [run("generate", model, "the star", "--seed", seed, "--max-tokens", 12)[1] for seed in (1, 1, 2)]
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_a_conversation_is_one_prompt_however_it_is_told(run: Any, model: Path) -> None:
+    options = (*AS_GEMMA4, "--temperature", 0, "--max-tokens", 6)
+    answer = run("generate", model, "Hi", "--chat", "--system", "S", *options)[1]
+    assert run("chat", model, "--system", "S", *options, stdin="Hi\n")[1] == answer
+
+
+def test_a_second_turn_does_not_run_the_first_again(run: Any, model: Path) -> None:
+    lines = "the star is above the river\nand the bridge\n"
+    code, out, _ = run(
+        "chat", model, *AS_GEMMA4, "--json", "--temperature", 0, "--max-tokens", 4, stdin=lines
+    )
+    assert code == 0
+    first, second = deltas(out)
+    assert second["usage"]["cached_tokens"] >= first["usage"]["prompt_tokens"]
+    assert second["usage"]["prompt_tokens"] > first["usage"]["prompt_tokens"]
+
+
+def test_a_base_model_says_that_it_holds_no_conversation(run: Any, model: Path) -> None:
+    for arguments in (("chat", model), ("generate", model, "Hi", "--chat")):
+        code, out, err = run(*arguments, stdin="Hi\n")
+        assert (code, out) == (2, "")
+        assert "no chat format: it is a base model" in err
+
+
+def test_what_the_model_can_not_do_is_one_line(run: Any, model: Path, tiny_artifact: Path) -> None:
+    for arguments, says in (
+        (("generate", tiny_artifact, "x"), "does not generate text"),
+        (("generate", model, "x", "--top-p", "2"), "top_p"),
+        (("generate", model, "x", "--max-tokens", "-1"), "max_tokens"),
+        (("generate", model, "word " * 500), "truncate"),
+        (("embed", model, "x"), "does not embed"),
+    ):
+        code, out, err = run(*arguments)
+        assert (code, out) == (2, "")
+        assert says in err
+        assert len(err.splitlines()) == 1
+
+
+def test_bench_generate_runs(run: Any, model: Path) -> None:
+    options = ("--prompt-tokens", 40, "--new-tokens", 4, "--requests", 2, "--repeats", 1)
+    found = json.loads(run("bench", "generate", model, *options, "--json")[1])
+    assert found["prompt_tokens"] <= 40
+    assert found["merged_tokens_per_second"]["median"] > 0
+
+
+def test_a_terminal_gets_prompts_keeps_on_after_ctrl_c_and_ends_with_ctrl_d(model: Path) -> None:
+    command = (sys.executable, "-m", "doppler_plugins", "chat", str(model), *AS_GEMMA4, "--max-tokens", "3")
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
+    ) as process:
+        os.close(theirs)
+        assert "/help" in _until(ours, "> ")
+        process.send_signal(signal.SIGINT)
+        assert "Ctrl-D ends" in _until(ours, "> ")
+        os.write(ours, b"the star\n")
+        assert "answer 3 tokens" in _until(ours, "length\r\n> ")
+        os.write(ours, b"\x04")
+        assert process.wait(timeout=20) == 0
+    os.close(ours)
+
+
+def _until(terminal: int, mark: str) -> str:
+    """What a terminal shows up to `mark`, waited for."""
+    shown, until = "", time.monotonic() + 30
+    while mark not in shown:
+        assert time.monotonic() < until, shown
+        if select.select([terminal], [], [], 0.1)[0]:
+            shown += os.read(terminal, 4096).decode(errors="replace")
+    return shown
