@@ -231,7 +231,7 @@ def override_manifest(path: str, own: Mapping[str, Any]) -> "Manifest":
 
     file = _manifest_path(path)
     data = parse_object(read_text(file), str(file))
-    filled = {**{name: own[name] for name in ("architecture", "text") if name in own}, **data}
+    filled = {**{name: own[name] for name in ("modelType", "architecture", "text") if name in own}, **data}
     return load_manifest({name: _filled(value, own.get(name)) for name, value in filled.items()}, str(file))
 
 

@@ -162,7 +162,7 @@ def test_another_manifest_takes_its_nulls_from_the_artifact(
     other = json.loads(json.dumps(own))
     other["inference"]["attention"]["slidingWindow"] = None
     other["text"]["prompts"] = {"document": "read this: ", "query": "find: "}
-    del other["architecture"]
+    del other["architecture"], other["modelType"]
     path.write_text(json.dumps(other))
     with open_engine(tiny_artifact, settings) as engine:
         plain, identity = engine.embed(["text"]).vectors, engine.identity
