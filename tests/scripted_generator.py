@@ -124,7 +124,7 @@ class Driver:
         )  # type: ignore[call-overload,index]
         tokens = sum(len(str(text).split()) for text in texts)
         if tokens > script.context and request.overflow == "error":
-            raise TextTooLongError(f"the prompt has {tokens} tokens")
+            raise TextTooLongError(f"the prompt has {tokens} tokens", tokens=tokens, limit=script.context)
         script.requests.append(request)
         index = min(len(script.asked) - 1, len(script.answers) - 1)
         return Job(script, request, script.answers[index], tokens)

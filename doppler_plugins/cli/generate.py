@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from doppler_core.errors import TextTooLongError
 from doppler_core.settings import EngineSettings
 from doppler_plugins.cli.generation import (
     conversation,
@@ -69,6 +70,11 @@ def generate(
                 _print_deltas(handle, {"model": engine.model_id, "device": engine.device})
             else:
                 _print_text(handle)
+        except TextTooLongError as error:
+            raise TextTooLongError(
+                f"the prompt has {error.tokens} tokens and the context {error.limit}: shorten it, --truncate, or give a "
+                "larger --context-length"
+            ) from error
         finally:
             handle.cancel()
 
