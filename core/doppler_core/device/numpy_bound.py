@@ -19,7 +19,7 @@ from doppler_core.plan.signature import per_sequence
 
 @dataclass(frozen=True)
 class Group:
-    """Row ops that run together, or one op alone."""
+    """Row ops that run together, products of one value that do, or one op alone."""
 
     ops: tuple[Op, ...]
     by_rows: bool
@@ -78,12 +78,15 @@ class Bound:
 
 
 def group(ops: Sequence[Op]) -> list[Group]:
-    """Row ops that follow each other, of T or of S rows, together."""
-    groups = []
-    for (by_rows, _), run in groupby(ops, key=lambda op: (op.meaning in ROW_OPS, per_sequence(op))):
-        members = tuple(run)
-        groups += [_made(members, True)] if by_rows else [_made((op,), False) for op in members]
-    return groups
+    """Row ops that follow each other, of T or of S rows, together; and products of one value by several weights."""
+    return [_made(tuple(run), kind[0] == "rows") for kind, run in groupby(ops, key=_kind)]
+
+
+def _kind(op: Op) -> tuple[str, object]:
+    """Ops of one kind run together."""
+    if op.meaning in ROW_OPS:
+        return "rows", per_sequence(op)
+    return ("products", op.inputs[0].name) if op.meaning == "matmul" else ("alone", id(op))
 
 
 def _made(ops: tuple[Op, ...], by_rows: bool) -> Group:

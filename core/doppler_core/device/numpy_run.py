@@ -1,6 +1,5 @@
 """Runs bound ops on a crew of threads: row ops over ranges of rows, products and attention in parts."""
 
-import functools
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -26,7 +25,7 @@ def run_bound(bound: Bound, crew: Crew, names: Collection[str]) -> Found:
         if each.by_rows:
             _by_rows(each.ops, calls)
         elif meaning in PART_OPS:
-            _by_parts(meaning, calls[0], crew if bound.lane.alone else None)
+            _by_parts(meaning, calls, crew if bound.lane.alone else None)
         elif meaning in WHOLE:
             WHOLE[meaning](calls[0])
         else:
@@ -44,12 +43,13 @@ def _by_rows(ops: Sequence[Op], calls: Sequence[Call]) -> None:
             twin(call, start, min(start + ROW_BLOCK, count))
 
 
-def _by_parts(meaning: str, call: Call, crew: Crew | None) -> None:
-    """The parts shared with a crew, or in this thread alone."""
+def _by_parts(meaning: str, calls: Sequence[Call], crew: Crew | None) -> None:
+    """The parts of all calls shared with a crew, or in this thread alone."""
     twin = PART_OPS[meaning]
-    parts = twin.parts(call, 1 if crew is None else crew.count)
+    threads = 1 if crew is None else crew.count
+    parts = [(call, part) for call in calls for part in twin.parts(call, threads)]
     if crew is not None:
-        crew.run(functools.partial(twin.run, call), parts)
+        crew.run(lambda one: twin.run(*one), parts)
     else:
-        for part in parts:
+        for call, part in parts:
             twin.run(call, part)
