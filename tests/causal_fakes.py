@@ -5,8 +5,10 @@ read that was not written, no ring overrun. `answer` says what a prompt has to g
 """
 
 import hashlib
+import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -289,6 +291,9 @@ class DecodeLoop:
     disable_command_batching: bool = False
 
 
+SIZE, LOOP = Size(), DecodeLoop()
+
+
 def driver(
     executor: ScriptedExecutor,
     tokenizer: Path,
@@ -326,3 +331,33 @@ def engine(driven: CausalDriver, size: Size) -> Engine:
         memory_bytes=0,
         closing=lambda: None,
     )
+
+
+Opening = Callable[..., tuple[Engine, ScriptedExecutor]]
+
+
+@contextmanager
+def opening(tokenizer: Path) -> Iterator[Opening]:
+    """A function that opens engines on scripted executors; they are closed at the end."""
+    engines: list[Engine] = []
+
+    def open_(
+        size: Size = SIZE,
+        loop: DecodeLoop = LOOP,
+        host: bool = False,
+        files: Mapping[str, Path] | None = None,
+        **options: Any,
+    ) -> tuple[Engine, ScriptedExecutor]:
+        executor = ScriptedExecutor(size, **options)
+        engines.append(engine(driver(executor, tokenizer, loop, files, host), size))
+        return engines[-1], executor
+
+    yield open_
+    for one in engines:
+        one.close()
+
+
+def prompt(seed: int, length: int) -> tuple[int, ...]:
+    """Token ids that begin as a prompt does."""
+    numbers = random.Random(seed)
+    return (BEGIN, *(numbers.randrange(3, VOCABULARY) for _ in range(length - 1)))
