@@ -121,7 +121,8 @@ def _store(row: Signature, base: Case) -> Case:
 
 
 def _cached_attention(row: Signature, base: Case) -> Case:
-    head, capacity = base.columns, 310
+    multiple, capacity = row.multiples["head_dim"], 310
+    head = base.columns // multiple * multiple
     state = np.random.default_rng(0).standard_normal((3 * capacity, 2 * head), np.float32)
     params = {"heads": 2, "kv_heads": 1, "head_dim": head, "scale": 0.1, "window": 0}
     case = replace(

@@ -20,8 +20,10 @@ LARGEST_HEAD = {
     "attention_small_f16kv.wgsl": 256,
     "attention_head256_f16kv.wgsl": 256,
     "attention_head512_f16kv.wgsl": 512,
+    "attention_cached_broadcast.wgsl": 512,
 }
 KERNELS = list(LARGEST_HEAD)
+MULTIPLES = {row.file: row.multiples["head_dim"] for row in SIGNATURES.values() if row.file in KERNELS}
 
 
 def case(
@@ -29,7 +31,7 @@ def case(
     step: Tables,
     heads: int = 2,
     kv_heads: int = 1,
-    head_dim: int = 32,
+    head_dim: int = 64,
     capacity: int = 320,
     window: int = 0,
     softcap: float = 0.0,
@@ -105,12 +107,21 @@ def test_a_ring_holds_the_window_and_the_chunk(kernel: str) -> None:
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize(
     ("heads", "kv_heads", "head_dim"),
-    [(1, 1, 4), (4, 2, 16), (3, 1, 36), (8, 4, 64), (2, 2, 100), (4, 1, 256), (8, 1, 512)],
+    [(1, 1, 4), (4, 2, 16), (3, 1, 36), (8, 4, 64), (2, 2, 100), (5, 1, 192), (4, 1, 256), (8, 1, 512)],
 )
 def test_head_sizes_and_groups(kernel: str, heads: int, kv_heads: int, head_dim: int) -> None:
-    if head_dim <= LARGEST_HEAD[kernel]:
+    if head_dim <= LARGEST_HEAD[kernel] and head_dim % MULTIPLES[kernel] == 0:
         step = packed_step([9, 1], start=[20, 130])
         assert_close(case(kernel, step, heads, kv_heads, head_dim, capacity=140, window=100))
+
+
+def test_many_blocks_of_positions_are_one_softmax() -> None:
+    """The largest score in any of a row's blocks; a block that adds next to nothing."""
+    one = case("attention_cached_broadcast.wgsl", packed_step([1], start=1099), capacity=1100)
+    for position in (0, 300, 600, 1099):
+        found = replace(one, states=[Kept(one.states[0].values.copy(), "f16", 1100)])
+        found.states[0].values[position, :64] = 8 * one.inputs[0][0, :64]
+        assert_close(found)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

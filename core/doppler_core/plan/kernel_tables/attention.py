@@ -126,6 +126,31 @@ def _cached_tile(file: str, rows: int, lanes: int, keys: int) -> Signature:
     )
 
 
+def _cached_broadcast() -> Signature:
+    """Four heads of one row over blocks of 256 positions: for each a head's columns by 32 in each of 8 tiles, then by 64,
+    and 8 turns to make weights of the four heads' scores."""
+    row = _cached_row("attention_cached_broadcast.wgsl", 8, 512)
+    state = replace(row.operands[3], element="vec2<u64>")
+    return replace(
+        row,
+        operands=(*row.operands[:3], state, row.operands[4]),
+        overrides={"STATE_IS_F16": True, "HAS_SOFTCAP": False},
+        groups=lambda rows, sequences, params: rows * number(params, "kv_heads") * tiles(_sharing(params), 4),
+        iterations=lambda params, longest: (
+            tiles(_positions(params), 256)
+            * (1 + 8 + number(params, "head_dim") // 4 + 32 + 9 * tiles(number(params, "head_dim"), 64))
+        ),
+        features=("subgroup", "shader-int64"),
+        subgroup_size=8,
+        multiples={"head_dim": 64},
+    )
+
+
+def _sharing(params: Params) -> int:
+    """Query heads of a key head."""
+    return number(params, "heads") // number(params, "kv_heads")
+
+
 SIGNATURES: tuple[Signature, ...] = (
     _attention("attention_small.wgsl", "f32"),
     _ATTENTION_BROADCAST,
@@ -134,4 +159,5 @@ SIGNATURES: tuple[Signature, ...] = (
     _cached_tile("attention_small_f16kv.wgsl", 8, 8, 8),
     _cached_tile("attention_head256_f16kv.wgsl", 16, 8, 8),
     _cached_tile("attention_head512_f16kv.wgsl", 8, 16, 4),
+    _cached_broadcast(),
 )
