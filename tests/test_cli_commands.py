@@ -253,6 +253,7 @@ def test_bench_measures_documents_and_queries(
 def test_plugins_lists_and_checks(run: Any) -> None:
     records = run("plugins", "--json").json
     assert [record["name"] for record in records] == [
+        "causal",
         "embedding",
         "langchain.embeddings",
         "llama_index.embedding",
