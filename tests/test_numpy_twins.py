@@ -205,6 +205,7 @@ def test_products_of_any_size_in_any_parts_are_products(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(numpy_products, "SMALL", small)
         patch.setattr(numpy_products, "LEAST", 64)
+        patch.setattr(numpy_products, "LARGE", 256)
         product_parts.cache_clear()
         run_parts("matmul", call, threads)
     product_parts.cache_clear()

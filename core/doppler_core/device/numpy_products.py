@@ -14,8 +14,11 @@ from doppler_core.plan.operands import Array
 SMALL = 1_000_000  # multiplications of a product that OpenBLAS takes for small
 FEW_ROWS = 32
 
-SHARES = 4  # parts for each thread where rows are few: enough to even out what holds one of them up
+SHARES = (
+    4  # parts for each thread of a large product of few rows: enough to even out what holds one of them up
+)
 LEAST = 1 << 18  # multiplications of a part: what is done while another thread wakes up
+LARGE = 1 << 20  # of a part where a thread has several
 
 
 @dataclass(frozen=True)
@@ -33,11 +36,10 @@ def product_parts(rows: int, shape: tuple[int, int], packed: bool, threads: int)
     Of a packed weight no part exceeds a block.
     """
     columns, inner = shape
-    count = 1
-    if threads > 1 and rows * columns * inner >= 2 * LEAST:
+    work, count = rows * columns * inner, 1
+    if threads > 1 and work >= threads * LEAST:
         # Many rows are put into another order for each part again, so that parts are few.
-        most = threads * (SHARES if rows <= FEW_ROWS else 1)
-        count = min(most, rows * columns * inner // LEAST // threads * threads or 1)
+        count = threads * (max(1, min(SHARES, work // (threads * LARGE))) if rows <= FEW_ROWS else 1)
     if packed:
         count = max(count, -(-4 * columns * inner // BLOCK_BYTES))
     step = -(-columns // count)
