@@ -206,7 +206,7 @@ def test_limits_are_checked_before_anything_is_loaded(monkeypatch: pytest.Monkey
     [
         (replace(ABLE, subgroup_size=32), "needs subgroups of 8, the GPU adapter's have 32"),
         (replace(ABLE, features=frozenset(["shader-int64"])), "needs the feature subgroup"),
-        (replace(ABLE, loop_cap=5), "6 loop turns.*silently stops after 5"),
+        (replace(ABLE, loop_cap=2), r"\d+ loop turns.*silently stops after 2"),
         (replace(ABLE, max_binding=64), "one row exceeds the largest binding|needs .* bytes in one binding"),
     ],
 )
