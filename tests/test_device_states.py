@@ -267,6 +267,9 @@ def test_a_closed_executor_gives_no_results(device: str) -> None:
     unread = executor.submit("decode", step([[1]], [0], [0]))
     executor.close()
     executor.close()
+    if device == "wgpu":
+        with pytest.raises(DeviceLostError, match="open it again"):
+            unread.result()
     for call in (
         lambda: executor.submit("decode", step([[1]], [1], [0])),
         lambda: executor.read_state("0.kv", 0, 1),
