@@ -37,13 +37,6 @@ BROADCAST: dict[str, StorageType] = {
     "matmul_q5_0_broadcast.wgsl": "q5_0",
     "matmul_q6_k_broadcast.wgsl": "q6_k",
 }
-DENSE_BROADCAST_GEMV = "matmul_gemv_broadcast.wgsl"
-BROADCAST_GEMV: dict[str, StorageType] = {
-    "matmul_q4_k_gemv_broadcast.wgsl": "q4_k",
-    "matmul_q8_0_gemv_broadcast.wgsl": "q8_0",
-    "matmul_q5_0_gemv_broadcast.wgsl": "q5_0",
-    "matmul_q6_k_gemv_broadcast.wgsl": "q6_k",
-}
 
 
 def case(kernel: str, dtype: StorageType, rows: int, columns: int, inner: int) -> Case:
@@ -66,13 +59,7 @@ def assert_close(found: np.ndarray, expected: np.ndarray, tolerance: float = TOL
 
 
 def test_these_are_all_matmul_kernels() -> None:
-    gemvs = {
-        DENSE_GEMV,
-        DENSE_BROADCAST_GEMV,
-        *BROADCAST_GEMV,
-        *(kernel.split("#")[0] for kernel in PACKED_GEMV),
-    }
-    known = {*PLAIN, *BROADCAST, *gemvs}
+    known = {*PLAIN, *BROADCAST, DENSE_GEMV, *(kernel.split("#")[0] for kernel in PACKED_GEMV)}
     assert known == {row.file for row in SIGNATURES.values() if row.meaning == "matmul"}
 
 
@@ -99,8 +86,9 @@ def test_a_dense_gemv_takes_few_rows_of_any_columns(
 
 
 ONE_ROW_KERNELS = [
-    *((DENSE_BROADCAST_GEMV, dtype) for dtype in ("f16", "f32")),
-    *BROADCAST_GEMV.items(),
+    *((f"{kernel}#main_one", dtype) for kernel, dtype in BROADCAST.items()),
+    ("matmul_f16w_f32a_broadcast.wgsl#main_one", "f32"),
+    ("matmul_f32_broadcast.wgsl#main_one", "f16"),
 ]
 
 
@@ -110,7 +98,7 @@ ONE_ROW_KERNELS = [
     ("rows", "columns", "inner"),
     [(1, 1, 32), (1, 70, 96), (1, 33, 640), (3, 65, 1152), (9, 31, 256), (2, 40, 2048)],
 )
-def test_a_broadcast_gemv_takes_rows_one_by_one(
+def test_a_broadcast_kernel_takes_rows_one_by_one(
     kernel: str, dtype: StorageType, rows: int, columns: int, inner: int
 ) -> None:
     one = case(kernel, dtype, rows, columns, inner)
@@ -166,7 +154,7 @@ def test_packed_weights_are_expanded_to_the_last_bit(kernel: str) -> None:
 @pytest.mark.parametrize("kernel", BROADCAST)
 @pytest.mark.parametrize(
     ("rows", "columns", "inner"),
-    # 16 and 17 rows are the two sides of the kernel's two loops; 32 to 34 and 65 are around its tiles.
+    # Around its tiles of 8 rows and 64 columns.
     [
         (1, 1, 32),
         (3, 70, 64),

@@ -291,17 +291,17 @@ def test_l2norm_of_zeros_is_zero() -> None:
 @pytest.mark.parametrize(
     ("kernel", "dtype"),
     [
-        ("matmul_f16w_f32a.wgsl", "f16"),
-        ("matmul_q8_0.wgsl", "q8_0"),
-        ("matmul_f32_broadcast.wgsl", "f32"),
-        ("matmul_q4_k_broadcast.wgsl", "q4_k"),
-        ("matmul_q8_0_gemv_broadcast.wgsl", "q8_0"),
+        ("matmul_f16w_f32a.wgsl#main", "f16"),
+        ("matmul_q8_0.wgsl#main", "q8_0"),
+        ("matmul_f32_broadcast.wgsl#main", "f32"),
+        ("matmul_q4_k_broadcast.wgsl#main", "q4_k"),
+        ("matmul_q8_0_broadcast.wgsl#main_one", "q8_0"),
     ],
 )
 def test_a_matmul_weight_in_sections_gives_what_it_gives_whole(kernel: str, dtype: StorageType) -> None:
     one = Case(
         "matmul",
-        f"{kernel}#main",
+        kernel,
         {"columns": 101, "inner": 64},
         packed_step([3]),
         [random(3, 64)],

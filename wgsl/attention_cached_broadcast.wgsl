@@ -7,7 +7,7 @@
 //!include step.wgsl
 //!include cached_rows.wgsl
 //!include cached_eights.wgsl
-//!include broadcast_tile.wgsl
+//!include broadcast.wgsl
 
 const BLOCK = 256u;
 const PITCH = 64u;

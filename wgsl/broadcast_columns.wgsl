@@ -4,7 +4,8 @@
 //   quants_of(run, half): q in the step's first or second 16
 //   scale_of(run, half): scale and offset there
 // The weight is bound in sections of whole rows: a dispatch makes columns [first_row, first_row + row_count).
-//!include broadcast_tile.wgsl
+//!include broadcast.wgsl
+//!include long_values.wgsl
 
 struct Params {
     columns: u32,
@@ -14,7 +15,7 @@ struct Params {
 }
 
 @group(0) @binding(1) var<uniform> params: Params;
-@group(0) @binding(2) var<storage, read> input: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read> input: array<vec2<u64>>;
 @group(0) @binding(4) var<storage, read_write> output: array<f32>;
 
 alias Four = array<vec4<f32>, 4>;
@@ -25,7 +26,7 @@ fn column_at(column: u32, start: u32) -> Run {
 }
 
 fn input4(row: u32, k: u32) -> vec4<f32> {
-    return input[(min(row, step.rows - 1u) * params.inner + k) / 4u];
+    return four_f32(input[(min(row, step.rows - 1u) * params.inner + k) / 4u]);
 }
 
 fn store4(row: u32, column: u32, values: vec4<f32>) {

@@ -1,4 +1,4 @@
-// Shared by the broadcast matmuls: output[r, n] = sum over k of input[r, k] * weight[n, k], for one row at a time.
+// Shared by the broadcast matmuls: the entry for one row at a time.
 // A workgroup of 8 lanes makes one row x 32 columns, lane l the columns 4 l .. 4 l + 3, over steps of 32 along K. Loads
 // are what takes the time. Scales are applied to sums of 16 instead of weights.
 //!include broadcast_columns.wgsl
@@ -36,7 +36,7 @@ fn column_sum(column: u32, start: u32, inputs: Inputs) -> f32 {
 }
 
 @compute @workgroup_size(8)
-fn main(
+fn main_one(
     @builtin(workgroup_id) workgroup: vec3<u32>,
     @builtin(num_workgroups) workgroups: vec3<u32>,
     @builtin(local_invocation_index) lane: u32,

@@ -1,6 +1,7 @@
-// Shared by the broadcast matmuls: output[r, n] = sum over k of input[r, k] * weight[n, k], for many rows.
-// A workgroup of 8 lanes makes 32 rows x 32 columns, lane l the columns 4 l .. 4 l + 3, over steps of 32 along K.
+// Shared by the broadcast matmuls: output[r, n] = sum over k of input[r, k] * weight[n, k], K a multiple of 32. An entry
+// for several rows, and one for a row at a time (broadcast_gemv.wgsl).
 //!include broadcast_columns.wgsl
+//!include broadcast_gemv.wgsl
 
 // Of four neighbouring columns.
 struct Columns {
@@ -35,17 +36,44 @@ fn weights_of(columns: Columns, half: u32) -> Sixteen {
     );
 }
 
-fn input8(row: u32, k: u32) -> Eight {
+// The step's inputs of a row, which is another one for each lane.
+fn inputs8(row: u32, start: u32) -> Eight {
     return Eight(
-        input4(row, k),
-        input4(row + 1u, k),
-        input4(row + 2u, k),
-        input4(row + 3u, k),
-        input4(row + 4u, k),
-        input4(row + 5u, k),
-        input4(row + 6u, k),
-        input4(row + 7u, k),
+        input4(row, start),
+        input4(row, start + 4u),
+        input4(row, start + 8u),
+        input4(row, start + 12u),
+        input4(row, start + 16u),
+        input4(row, start + 20u),
+        input4(row, start + 24u),
+        input4(row, start + 28u),
     );
+}
+
+// sums[i] += (own of lane i) * weights, for four inner indices.
+fn add_four(sums: ptr<function, Eight>, own: vec4<f32>, weights: mat4x4<f32>) {
+    (*sums)[0] += subgroupBroadcast(own, 0u) * weights;
+    (*sums)[1] += subgroupBroadcast(own, 1u) * weights;
+    (*sums)[2] += subgroupBroadcast(own, 2u) * weights;
+    (*sums)[3] += subgroupBroadcast(own, 3u) * weights;
+    (*sums)[4] += subgroupBroadcast(own, 4u) * weights;
+    (*sums)[5] += subgroupBroadcast(own, 5u) * weights;
+    (*sums)[6] += subgroupBroadcast(own, 6u) * weights;
+    (*sums)[7] += subgroupBroadcast(own, 7u) * weights;
+}
+
+fn add_first(sums: ptr<function, Eight>, own: Eight, weights: Sixteen) {
+    add_four(sums, own[0], weights[0]);
+    add_four(sums, own[1], weights[1]);
+    add_four(sums, own[2], weights[2]);
+    add_four(sums, own[3], weights[3]);
+}
+
+fn add_second(sums: ptr<function, Eight>, own: Eight, weights: Sixteen) {
+    add_four(sums, own[4], weights[0]);
+    add_four(sums, own[5], weights[1]);
+    add_four(sums, own[6], weights[2]);
+    add_four(sums, own[7], weights[3]);
 }
 
 fn store8(row: u32, column: u32, sums: Eight) {
@@ -59,59 +87,29 @@ fn store8(row: u32, column: u32, sums: Eight) {
     store4(row + 7u, column, sums[7]);
 }
 
+// 8 rows x 64 columns a workgroup, lane l the columns 8 l .. 8 l + 7, over steps of 32 along K. More rows would load the
+// weights less often, and no faster: the sums would no longer fit what lies nearest to the processor.
 @compute @workgroup_size(8)
 fn main(
     @builtin(workgroup_id) workgroup: vec3<u32>,
     @builtin(num_workgroups) workgroups: vec3<u32>,
     @builtin(local_invocation_index) lane: u32,
 ) {
-    let row_tiles = (step.rows + 31u) / 32u;
+    let row_tiles = (step.rows + 7u) / 8u;
     let group = group_index(workgroup, workgroups);
-    let row = group % row_tiles * 32u;
-    let column = group / row_tiles * 32u + lane * 4u;
-    let rows = min(step.rows - row, 32u);
-
-    // A branch not taken costs as much as one taken, a loop without turns a single turn: so the choice is between
-    // two loops. Few rows go by eights, for 24 more would be computed in vain.
-    let few = rows <= 16u;
-    let inner = bound(params.inner);
-    for (var part = 0u; part < select(0u, rows, few); part += 8u) {
-        var sums = Eight();
-        for (var start = 0u; start < inner; start += 32u) {
-            let own = input8(row + part, start + lane * 4u);
-            let columns = columns_at(column, start);
-            first_half(&sums, own, weights_of(columns, 0u));
-            second_half(&sums, own, weights_of(columns, 1u));
-        }
-        store8(row + part, column, sums);
-    }
-
+    let row = group % row_tiles * 8u;
+    let column = group / row_tiles * 64u + lane * 8u;
     var sums0 = Eight();
     var sums1 = Eight();
-    var sums2 = Eight();
-    var sums3 = Eight();
-    for (var start = 0u; start < select(inner, 0u, few); start += 32u) {
-        let k = start + lane * 4u;
-        let own0 = input8(row, k);
-        let own1 = input8(row + 8u, k);
-        let own2 = input8(row + 16u, k);
-        let own3 = input8(row + 24u, k);
-        let columns = columns_at(column, start);
-        let first = weights_of(columns, 0u);
-        first_half(&sums0, own0, first);
-        first_half(&sums1, own1, first);
-        first_half(&sums2, own2, first);
-        first_half(&sums3, own3, first);
-        let second = weights_of(columns, 1u);
-        second_half(&sums0, own0, second);
-        second_half(&sums1, own1, second);
-        second_half(&sums2, own2, second);
-        second_half(&sums3, own3, second);
+    for (var start = 0u; start < bound(params.inner); start += 32u) {
+        let own = inputs8(row + lane, start);
+        let near = columns_at(column, start);
+        add_first(&sums0, own, weights_of(near, 0u));
+        add_second(&sums0, own, weights_of(near, 1u));
+        let far = columns_at(column + 4u, start);
+        add_first(&sums1, own, weights_of(far, 0u));
+        add_second(&sums1, own, weights_of(far, 1u));
     }
-    if (!few) {
-        store8(row, column, sums0);
-        store8(row + 8u, column, sums1);
-        store8(row + 16u, column, sums2);
-        store8(row + 24u, column, sums3);
-    }
+    store8(row, column, sums0);
+    store8(row, column + 4u, sums1);
 }

@@ -1,10 +1,6 @@
-// Shared by the broadcast kernels, which are made for software GPU adapters: there a load costs as much as twenty
-// multiply-adds, and workgroup memory and barriers gain nothing. A workgroup is one subgroup of 8 lanes. A lane holds
-// 4 values along the inner axis of each row, and hands them round with subgroupBroadcast; every lane multiplies them
-// with weights of its own 4 columns. All is written out, since that compiler neither unrolls loops nor keeps arrays
-// with changing indices in registers.
-
-alias Eight = array<vec4<f32>, 8>;
+// Shared by the broadcast attention among a step's rows. A lane holds 4 values along the inner axis of each row; every lane
+// multiplies them with weights of its own 4 columns.
+//!include broadcast.wgsl
 
 // sums[i] += (rows[i] of lane 0) * weights, for the inner indices 0 .. 3 of a step of 32.
 fn lane_0(sums: ptr<function, Eight>, rows: Eight, weights: mat4x4<f32>) {
@@ -95,9 +91,6 @@ fn lane_7(sums: ptr<function, Eight>, rows: Eight, weights: mat4x4<f32>) {
     (*sums)[7] += subgroupBroadcast(rows[7], 7u) * weights;
 }
 
-// Weights at 16 inner indices: a matrix for each four of them.
-alias Sixteen = array<mat4x4<f32>, 4>;
-
 fn first_half(sums: ptr<function, Eight>, rows: Eight, weights: Sixteen) {
     lane_0(sums, rows, weights[0]);
     lane_1(sums, rows, weights[1]);
@@ -110,10 +103,4 @@ fn second_half(sums: ptr<function, Eight>, rows: Eight, weights: Sixteen) {
     lane_5(sums, rows, weights[1]);
     lane_6(sums, rows, weights[2]);
     lane_7(sums, rows, weights[3]);
-}
-
-// A number that bounds a loop, K most of all. Left in the uniform, Mesa writes it into the kernel and optimises that
-// anew whenever the kernel is bound, for tens of milliseconds; it does not follow one through a subgroup.
-fn bound(value: u32) -> u32 {
-    return subgroupBroadcast(value, 0u);
 }

@@ -23,40 +23,39 @@ def _matmul(file: str, dtype: StorageType) -> Signature:
     )
 
 
-_LONG_WORDS = ("subgroup", "shader-int64")
+_LONGS = "vec2<u64>"  # loads of 64 bits
 
 
-def _broadcast_matmul(file: str, dtype: StorageType, element: str) -> Signature:
-    """Tiles of 32 rows x 32 columns, 32 deep; up to 16 rows go by eights."""
-    plain = _matmul(file, dtype)
-    half = "WEIGHT_IS_F16" if dtype in ("f16", "f32") else None
-    return replace(
-        plain,
+def _broadcast_matmul(file: str, dtype: StorageType, element: str) -> tuple[Signature, Signature]:
+    """Tiles of 8 rows x 64 columns, 32 deep; and of one row x 32 columns, where a dense weight may be f16 or f32."""
+    dense: tuple[StorageType, ...] = ("f16", "f32")
+    half = "WEIGHT_IS_F16" if dtype in dense else None
+    several = replace(
+        _matmul(file, dtype),
         operands=(
-            replace(INPUT, element=FOURS),
+            replace(INPUT, element=_LONGS),
             Operand("weight", "weight", (dtype,), element, half=half),
             OUTPUT,
         ),
         workgroup_size=8,
-        groups=lambda rows, sequences, params: tiles(rows, 32) * tiles(number(params, "row_count"), 32),
-        iterations=lambda params, longest: 3 * (tiles(number(params, "inner"), 32) + 1),
+        groups=lambda rows, sequences, params: tiles(rows, 8) * tiles(number(params, "row_count"), 64),
+        iterations=lambda params, longest: tiles(number(params, "inner"), 32),
         overrides={} if half is None else {half: True},
-        features=("subgroup",) if element == "vec4<u32>" else _LONG_WORDS,
+        features=("subgroup", "shader-int64"),
         subgroup_size=8,
         multiples={"inner": 32},
     )
-
-
-def _broadcast_gemv(matmul: Signature, file: str, dtypes: tuple[StorageType, ...]) -> Signature:
-    """The same for a row at a time, a workgroup for each 32 columns of it."""
-    weight = replace(matmul.operands[1], dtypes=dtypes)
-    return replace(
-        matmul,
-        file=file,
-        operands=(matmul.operands[0], weight, matmul.operands[2]),
+    one = replace(
+        several,
+        entry="main_one",
+        operands=(
+            several.operands[0],
+            replace(several.operands[1], dtypes=dense if half else (dtype,)),
+            OUTPUT,
+        ),
         groups=lambda rows, sequences, params: rows * tiles(number(params, "row_count"), 32),
-        iterations=lambda params, longest: tiles(number(params, "inner"), 32),
     )
+    return several, one
 
 
 _GEMV = replace(
@@ -161,15 +160,6 @@ _GATED = Signature(
     multiples={"inner": 32, "up_first": 4},
 )
 
-_BROADCAST = {
-    "f16": _broadcast_matmul("matmul_f16w_f32a_broadcast.wgsl", "f16", "vec2<u64>"),
-    "f32": _broadcast_matmul("matmul_f32_broadcast.wgsl", "f32", "vec2<u64>"),
-    "q4_k": _broadcast_matmul("matmul_q4_k_broadcast.wgsl", "q4_k", "vec4<u32>"),
-    "q8_0": _broadcast_matmul("matmul_q8_0_broadcast.wgsl", "q8_0", "u64"),
-    "q5_0": _broadcast_matmul("matmul_q5_0_broadcast.wgsl", "q5_0", "u64"),
-    "q6_k": _broadcast_matmul("matmul_q6_k_broadcast.wgsl", "q6_k", "u64"),
-}
-
 SIGNATURES: tuple[Signature, ...] = (
     _matmul("matmul_f16w_f32a.wgsl", "f16"),
     _matmul("matmul_f32.wgsl", "f32"),
@@ -185,10 +175,10 @@ SIGNATURES: tuple[Signature, ...] = (
     _packed_gemv("matmul_q6_k_gemv.wgsl", "q6_k"),
     _PROJECTIONS,
     _GATED,
-    *_BROADCAST.values(),
-    _broadcast_gemv(_BROADCAST["f16"], "matmul_gemv_broadcast.wgsl", ("f16", "f32")),
-    _broadcast_gemv(_BROADCAST["q4_k"], "matmul_q4_k_gemv_broadcast.wgsl", ("q4_k",)),
-    _broadcast_gemv(_BROADCAST["q8_0"], "matmul_q8_0_gemv_broadcast.wgsl", ("q8_0",)),
-    _broadcast_gemv(_BROADCAST["q5_0"], "matmul_q5_0_gemv_broadcast.wgsl", ("q5_0",)),
-    _broadcast_gemv(_BROADCAST["q6_k"], "matmul_q6_k_gemv_broadcast.wgsl", ("q6_k",)),
+    *_broadcast_matmul("matmul_f16w_f32a_broadcast.wgsl", "f16", _LONGS),
+    *_broadcast_matmul("matmul_f32_broadcast.wgsl", "f32", _LONGS),
+    *_broadcast_matmul("matmul_q4_k_broadcast.wgsl", "q4_k", "vec4<u32>"),
+    *_broadcast_matmul("matmul_q8_0_broadcast.wgsl", "q8_0", "u64"),
+    *_broadcast_matmul("matmul_q5_0_broadcast.wgsl", "q5_0", "u64"),
+    *_broadcast_matmul("matmul_q6_k_broadcast.wgsl", "q6_k", "u64"),
 )

@@ -1,5 +1,0 @@
-// matmul: output[r, n] = sum over k of input[r, k] * weight[n, k], row by row, on software GPU adapters with subgroups of 8.
-// input f32 [R, K]; weight Q4_K [N, K], staying packed; output f32 [R, N]. Dequantised, multiplied and summed in f32.
-//!include step.wgsl
-//!include broadcast_gemv.wgsl
-//!include q4_k_columns.wgsl
