@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench pin clean
+.PHONY: demo test check bench bench-full-size pin clean
 
 demo: $(VENV)/demo.ready
 	$(BIN)/doppler-plugins demo
@@ -17,7 +17,18 @@ check: $(VENV)/test.ready
 	$(BIN)/mypy
 
 bench: $(VENV)/test.ready
-	$(BIN)/python benchmarks/embed_vs_peers.py $(MODEL) $(if $(PEERS),--peers $(PEERS)) $(if $(GGUF),--gguf $(GGUF))
+ifndef MODEL
+	@echo "make bench MODEL=<folder of EmbeddingGemma-300M> [PEERS=<python> [GGUF=<files>]] [OUT=<figures.json>]   embedding"
+	@echo "make bench MODEL=<gemma-3-270m.gguf> [PEERS=<python>] [OUT=<figures.json>]   generating"
+	@echo "make bench-full-size [OUT=<figures.json>]   Gemma 4 E2B's size, random weights, 20.4 GB of disk"
+	@echo "benchmarks/README.md says what PEERS and GGUF are."
+	@exit 2
+endif
+	$(BIN)/python benchmarks/$(if $(filter %.gguf,$(MODEL)),generate,embed)_vs_peers.py $(MODEL) \
+		$(if $(PEERS),--peers $(PEERS)) $(if $(GGUF),--gguf $(GGUF)) $(if $(OUT),--out $(OUT))
+
+bench-full-size: $(VENV)/test.ready
+	$(BIN)/python benchmarks/full_size_e2b.py $(if $(OUT),--out $(OUT))
 
 $(VENV)/demo.ready: pyproject.toml setup.sh
 	PYTHON=$(PYTHON) VENV=$(VENV) ./setup.sh demo

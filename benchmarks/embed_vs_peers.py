@@ -7,91 +7,41 @@ median of the ratios is what counts: a shared machine changes its speed, and it 
 """
 
 import argparse
-import json
-import os
-import platform
 import statistics
-import subprocess
 import sys
-import tempfile
-from contextlib import suppress
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from contest import LLAMA, Contestant, Program, add_options, in_turn
 from documents import documents
+from figures import machine, ratios, write_figures
 
-HERE = Path(__file__).parent
 REFERENCE = "sentence-transformers"
-LLAMA = "llama.cpp"
-PAIRS = 5
-ERROR_LINES = 12
+TEXTS = documents()
 
 
-class Contestant:
-    """A process that embeds the documents on request. `label` names it in the table where `name` is not enough."""
+class Embedder(Contestant):
+    """A contestant that has embedded the documents once."""
 
-    def __init__(self, name: str, python: str, model: str, threads: int, label: str | None = None) -> None:
-        self.name = label or name
-        environment = os.environ | {
-            "OMP_NUM_THREADS": str(threads),
-            "LP_NUM_THREADS": str(threads),
-            "HF_HUB_OFFLINE": "1",
-        }
-        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - lives as long as the process
-        self._process = subprocess.Popen(
-            [python, str(HERE / "contestant.py"), name, model],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            text=True,
-            env=environment,
-        )
-        first = self._ask(json.dumps(documents()))
-        self.open_seconds: float = first["open_seconds"]
-        self.vectors = np.array(first["vectors"], np.float32)
+    def __init__(self, program: Program, name: str, model: str, label: str | None = None) -> None:
+        super().__init__(program, name, model, label)
+        self.vectors = np.array(self.ask("vectors", texts=TEXTS), np.float32)
 
-    def run(self) -> float:
+    def run(self, _: int = 0) -> float:
         """Seconds of one run over all documents."""
-        return float(self._ask("run")["seconds"])
-
-    def _ask(self, line: str) -> dict[str, Any]:
-        process = self._process
-        assert process.stdin is not None
-        assert process.stdout is not None
-        # A process that has ended already shows below, by giving no answer.
-        with suppress(BrokenPipeError):
-            print(line, file=process.stdin, flush=True)
-        answer = process.stdout.readline()
-        if not answer:
-            code = process.wait()
-            self._errors.seek(0)
-            last = "".join(self._errors.readlines()[-ERROR_LINES:])
-            raise SystemExit(f"{self.name} ended with code {code}; its last lines:\n{last}")
-        return dict(json.loads(answer))
+        return float(self.ask("seconds", texts=TEXTS))
 
 
-def compare(one: Contestant, reference: Contestant, pairs: int) -> dict[str, Any]:
+def compare(one: Embedder, reference: Embedder, pairs: int) -> dict[str, Any]:
     """Interleaved pairs; the ratio is one's documents per second over the reference's."""
-    seconds: dict[str, list[float]] = {one.name: [], reference.name: []}
-    for _ in range(pairs):
-        for runner in (one, reference):
-            seconds[runner.name].append(runner.run())
-    ratios = [theirs / its for its, theirs in zip(seconds[one.name], seconds[reference.name], strict=True)]
-    cosine = float((one.vectors * reference.vectors).sum(1).min())
-    return {"seconds": seconds, "ratio": statistics.median(ratios), "ratios": ratios, "least_cosine": cosine}
-
-
-def machine() -> dict[str, Any]:
-    """What the figures belong to."""
-    names = [line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")]
+    seconds, theirs = in_turn(pairs, one.run, reference.run)
+    found = ratios(theirs, seconds)
     return {
-        "processor": names[0].split(": ")[1] if names else platform.processor(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "date": date.today().isoformat(),
+        "seconds": {one.name: seconds, reference.name: theirs},
+        "ratio": statistics.median(found),
+        "ratios": found,
+        "least_cosine": float((one.vectors * reference.vectors).sum(1).min()),
     }
 
 
@@ -101,43 +51,37 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("model", help="folder of EmbeddingGemma-300M as published")
-    parser.add_argument("--peers", help="a Python that has sentence-transformers (and llama-cpp-python)")
     parser.add_argument(
         "--gguf",
         nargs="+",
         default=[],
         help="files of embedding_gguf.py: llama.cpp is measured too",
     )
-    parser.add_argument("--devices", nargs="+", default=["numpy", "wgpu"], help="which of our executors")
-    parser.add_argument("--pairs", type=int, default=PAIRS)
-    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--out", type=Path, help="write the raw figures to this JSON file")
+    add_options(parser, "sentence-transformers (and llama-cpp-python)")
     options = parser.parse_args()
     if options.gguf and not options.peers:
         parser.error("--gguf needs --peers: llama.cpp runs in the peers' Python")
-    contestants = [
-        Contestant(name, sys.executable, options.model, options.threads) for name in options.devices
-    ]
+
+    def embedder(python: str, name: str, model: str = options.model, label: str | None = None) -> Embedder:
+        return Embedder(Program("embedders.py", python, options.threads), name, model, label)
+
+    contestants = [embedder(sys.executable, name) for name in options.devices]
     rows: dict[str, Any]
     if options.peers:
-        reference = Contestant(REFERENCE, options.peers, options.model, options.threads)
+        reference = embedder(options.peers, REFERENCE)
         contestants += [
-            Contestant(LLAMA, options.peers, file, options.threads, f"{LLAMA} {Path(file).name}")
-            for file in options.gguf
+            embedder(options.peers, LLAMA, file, f"{LLAMA} {Path(file).name}") for file in options.gguf
         ]
         rows = {one.name: compare(one, reference, options.pairs) for one in contestants}
     else:
-        rows = {
-            one.name: {"seconds": {one.name: [one.run() for _ in range(options.pairs)]}}
-            for one in contestants
-        }
-    head = {"machine": machine(), "threads": options.threads, "documents": len(documents())}
+        rows = {one.name: {"seconds": {one.name: in_turn(options.pairs, one.run)[0]}} for one in contestants}
+    head = {"machine": machine(), "threads": options.threads, "documents": len(TEXTS)}
     report(head, contestants, rows)
     if options.out:
-        options.out.write_text(json.dumps(head | rows, indent=1) + "\n", "utf-8")
+        write_figures(options.out, head | rows)
 
 
-def report(head: dict[str, Any], contestants: list[Contestant], rows: dict[str, Any]) -> None:
+def report(head: dict[str, Any], contestants: list[Embedder], rows: dict[str, Any]) -> None:
     """The table."""
     print(f"{head['machine']['processor']}, {head['threads']} threads, {head['documents']} documents")
     for one in contestants:
