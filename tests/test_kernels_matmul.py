@@ -1,5 +1,6 @@
 """Every matmul kernel on the software GPU adapter against the meaning, at sizes that fit no tile."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 from gpu_ops import Case, packed_step
 
 from doppler_core.errors import PlanError
+from doppler_core.manifest.kernel_text import kernel_text
 from doppler_core.plan.kernels import SIGNATURES
 from doppler_core.weights.tensor import StorageType
 
@@ -172,6 +174,20 @@ def test_a_broadcast_kernel_takes_any_rows_and_columns(
 ) -> None:
     one = case(kernel, BROADCAST[kernel], rows, columns, inner)
     assert_close(one.run(), one.expected())
+
+
+@pytest.mark.parametrize("kernel", BROADCAST)
+def test_one_row_is_made_by_the_entry_for_one_row(kernel: str) -> None:
+    one = case(kernel, BROADCAST[kernel], 1, 70, 256)
+    np.testing.assert_array_equal(one.run(), replace(one, kernel=f"{kernel}#main_one").run())
+
+
+@pytest.mark.parametrize("kernel", BROADCAST)
+def test_no_loop_of_a_broadcast_kernel_is_bounded_by_a_uniform(kernel: str) -> None:
+    """Mesa writes such a bound into the kernel, and optimises that anew each time it is bound: 50 ms of a large kernel."""
+    conditions = re.findall(r"for \([^;]*;([^;]*);", kernel_text(kernel))
+    assert conditions
+    assert not [each for each in conditions if "params." in each.replace("bound(params.", "")]
 
 
 @pytest.mark.parametrize("kernel", ["matmul_f16w_f32a.wgsl", "matmul_f16w_f32a_broadcast.wgsl"])

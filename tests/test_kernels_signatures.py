@@ -7,7 +7,7 @@ import pytest
 
 from doppler_core.errors import PlanError
 from doppler_core.manifest.kernel_text import kernel_text
-from doppler_core.plan.kernels import SIGNATURES, signature
+from doppler_core.plan.kernels import SIGNATURES, for_one_row, signature
 from doppler_core.plan.meaning import MEANINGS
 from doppler_core.plan.op import Kernel
 from doppler_core.plan.signature import FIRST_OPERAND, MAX_GRID, Signature, split_grid
@@ -121,6 +121,19 @@ def test_subgroup_operations_and_the_feature_go_together(row: Signature) -> None
     assert (row.subgroup_size is not None) == ("subgroup" in row.features)
     # The native library refuses the line that other implementations ask for.
     assert "enable subgroups" not in text
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.for_one], ids=str)
+def test_an_entry_for_one_row_is_bound_as_the_one_it_stands_in_for(row: Signature) -> None:
+    one = for_one_row(row)
+    assert one is not None
+    assert one.meaning == row.meaning
+    assert one.params == row.params
+    assert one.overrides == row.overrides
+    assert (one.features, one.multiples, one.sections) == (row.features, row.multiples, row.sections)
+    for own, other in zip(one.operands, row.operands, strict=True):
+        assert (own.name, own.kind, own.element) == (other.name, other.kind, other.element)
+        assert set(other.dtypes) <= set(own.dtypes)
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)

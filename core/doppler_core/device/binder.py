@@ -11,7 +11,7 @@ from doppler_core.device.replay import Dispatch, Grid
 from doppler_core.device.step_buffers import PER_ROW, PER_SEQUENCE, StepBuffers
 from doppler_core.device.upload import upload_weight, write
 from doppler_core.plan.constants import make
-from doppler_core.plan.kernels import signature
+from doppler_core.plan.kernels import for_one_row, signature
 from doppler_core.plan.op import HOST, Constant, Op, Plan, Scalar, Weight
 from doppler_core.plan.signature import (
     Bound,
@@ -29,17 +29,21 @@ Text = Callable[[str], str]
 
 @dataclass(frozen=True)
 class Launch:
-    """A dispatch and what its grid follows from."""
+    """A dispatch and what its grid follows from. one: what is launched in its place where the op has one row."""
 
     op: Op
     dispatch: Dispatch
     signature: Signature
     params: Params
     per_sequence: bool
+    one: "Launch | None" = None
 
-    def grid(self, rows: int, sequences: int) -> Grid:
-        """The grid for a step of `rows` rows in `sequences` sequences."""
-        return self.signature.grid(sequences if self.per_sequence else rows, sequences, self.params)
+    def at(self, rows: int, sequences: int) -> tuple[Dispatch, Grid]:
+        """What is dispatched in a step of `rows` rows in `sequences` sequences, and its grid."""
+        own = sequences if self.per_sequence else rows
+        if own == 1 and self.one is not None:
+            return self.one.at(rows, sequences)
+        return self.dispatch, self.signature.grid(own, sequences, self.params)
 
 
 class Binder:
@@ -86,6 +90,7 @@ class Binder:
     def launches(self, op: Op, values: Mapping[str, Any]) -> list[Launch]:
         """One launch, or one for each run of sections of the op's weight. values: the buffer of each value and table."""
         row = signature(op.kernel)
+        single = for_one_row(row)
         pipeline, layout = self._gpu.pipeline(row, override_values(row, op), self._text)
         params = kernel_params(row, op)
         bound = list(zip(row.operands, bind_operands(row, op), strict=True))
@@ -109,7 +114,11 @@ class Binder:
                 for binding, (buffer, offset, size) in enumerate(buffers)
             ]
             group = self._gpu.device.create_bind_group(label=op.label, layout=layout, entries=entries)
-            made.append(Launch(op, Dispatch(op.label, pipeline, group), row, own, of_sequences))
+            one = None
+            if single is not None:
+                other, _ = self._gpu.pipeline(single, override_values(single, op), self._text)
+                one = Launch(op, Dispatch(op.label, other, group), single, own, of_sequences)
+            made.append(Launch(op, Dispatch(op.label, pipeline, group), row, own, of_sequences, one))
         return made
 
     def _section_params(self, op: Op, row: Signature, first: int) -> Params:

@@ -242,10 +242,11 @@ class WgpuExecutor:
         chosen = set(map(id, ops))
         launches = [launch for launch in self._open().phases[phase] if id(launch.op) in chosen]
         written = {op.output.name for op in ops}
+        found = [launch.at(len(tables.rows), len(tables.slots)) for launch in launches]
         return _Schedule(
             ops=ops,
-            dispatches=[launch.dispatch for launch in launches],
-            grids=[launch.grid(len(tables.rows), len(tables.slots)) for launch in launches],
+            dispatches=[dispatch for dispatch, _ in found],
+            grids=[grid for _, grid in found],
             outputs=tuple(value for value in self._plan.outputs[phase] if value.name in written),
         )
 
@@ -258,8 +259,8 @@ class WgpuExecutor:
     def _run(self, launches: Sequence[Launch], rows: int, sequences: int) -> None:
         encoder = self._gpu.device.create_command_encoder()
         work = encoder.begin_compute_pass()
-        dispatches = [launch.dispatch for launch in launches]
-        self._encode(work, dispatches, [launch.grid(rows, sequences) for launch in launches])
+        found = [launch.at(rows, sequences) for launch in launches]
+        self._encode(work, [dispatch for dispatch, _ in found], [grid for _, grid in found])
         work.end()
         self._gpu.device.queue.submit([encoder.finish()])
 

@@ -18,6 +18,11 @@ _SIGNATURES = (
 SIGNATURES: Mapping[tuple[str, str], Signature] = {(row.file, row.entry): row for row in _SIGNATURES}
 
 
+def for_one_row(row: Signature) -> Signature | None:
+    """The signature of the entry that is run in place of another where the op has one row, if there is one."""
+    return None if row.for_one is None else SIGNATURES[row.file, row.for_one]
+
+
 def signature(kernel: Kernel) -> Signature:
     """The signature of a kernel a manifest or a profile names. PlanError with the nearest names if there is none."""
     found = SIGNATURES.get((kernel.file, kernel.entry))

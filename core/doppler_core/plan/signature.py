@@ -59,6 +59,7 @@ class Signature:
     of one invocation take together, `longest` being the most keys a sequence has in a step.
     sections: the weight may be bound in sections of whole rows, one dispatch each.
     multiples: params that have to be multiples of a number. flags: overrides that follow from the op's params.
+    for_one: the file's entry, with the same operands and params, that is run in its place where the op has one row.
     """
 
     file: str
@@ -77,6 +78,7 @@ class Signature:
     most: Mapping[str, int] = field(default_factory=dict)
     defaults: Mapping[str, Scalar] = field(default_factory=dict)
     flags: Mapping[str, Callable[[Params], Scalar]] = field(default_factory=dict)
+    for_one: str | None = None
 
     def __str__(self) -> str:
         return f"{self.file}#{self.entry}"

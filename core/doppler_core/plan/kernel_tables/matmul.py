@@ -44,10 +44,12 @@ def _broadcast_matmul(file: str, dtype: StorageType, element: str) -> tuple[Sign
         features=("subgroup", "shader-int64"),
         subgroup_size=8,
         multiples={"inner": 32},
+        for_one="main_one",
     )
     one = replace(
         several,
         entry="main_one",
+        for_one=None,
         operands=(
             several.operands[0],
             replace(several.operands[1], dtypes=dense if half else (dtype,)),
