@@ -30,6 +30,7 @@ SHARD_BYTES = 2 << 30
 POOL_VALUES = (1 << 24) - 3
 _CLIP = 64.0  # of the towers' clipped linears: beyond what they meet, and finite, as an artifact stores it
 _PIECE = 1 << 22
+_TOKENS = "embed_tokens.weight"
 
 Shapes = Mapping[str, tuple[int, ...]]
 Bits = npt.NDArray[np.uint16]
@@ -94,10 +95,11 @@ def _write_shard(path: Path, shapes: Shapes) -> None:
 
 
 def _values(name: str, shape: tuple[int, ...]) -> Iterator[Bits]:
-    """A tensor's bf16 bits in order: what a layer that has learned nothing yet would have."""
+    """A tensor's bf16 bits in order: matrices keep the size of what they multiply, and so do vectors."""
     count = math.prod(shape)
     if len(shape) > 1:
-        yield from _normals(name, count, shape[-1])
+        # The head is tied to the tokens' table: one as large as what layers add would repeat the last token for ever.
+        yield from _normals(name, count, halvings=round(math.log2(shape[-1]) / 2) + name.endswith(_TOKENS))
     else:
         yield f32_to_bf16(np.full(count, _constant(name, count), np.float32))
 
@@ -112,9 +114,9 @@ def _constant(name: str, count: int) -> float:
     return 0.0 if name.endswith((".bias", ".per_dim_scale")) else 1.0
 
 
-def _normals(name: str, count: int, columns: int) -> Iterator[Bits]:
-    """Normals that keep the size of what they multiply, from a place in the pool that depends on the name."""
-    pool = _pool(round(math.log2(columns) / 2))
+def _normals(name: str, count: int, halvings: int) -> Iterator[Bits]:
+    """Normals times 2^-halvings, from a place in the pool that depends on the name."""
+    pool = _pool(halvings)
     at = int.from_bytes(name.encode(), "big") % POOL_VALUES
     while count:
         piece = pool[at : at + min(count, _PIECE)]
@@ -125,7 +127,7 @@ def _normals(name: str, count: int, columns: int) -> Iterator[Bits]:
 
 @functools.cache
 def _pool(halvings: int) -> Bits:
-    """Normals times 2^-halvings, as bf16 bits; a power of two keeps the values apart from their size."""
+    """The pool as bf16 bits; there are few sizes, since a power of two is near enough."""
     return f32_to_bf16(_unit_normals() * np.float32(2.0**-halvings))
 
 

@@ -25,6 +25,7 @@ from doppler_core.engine.memory import available_bytes
 from doppler_core.errors import LimitError, NoAdapterError
 from doppler_core.settings import EngineSettings
 from doppler_core.weights.artifact_format import ARTIFACT_FILE
+from doppler_plugins.cli.output import terminal_progress
 
 FOLDER = Path(__file__).parents[1] / "build" / "full-size-e2b"
 PROMPT, TOKENS = 32, 8
@@ -37,7 +38,7 @@ Row = dict[str, Any]
 
 def write(folder: Path) -> Row:
     """The checkpoint."""
-    return {"bytes": write_checkpoint(folder)}
+    return {"bytes": write_checkpoint(folder, progress=terminal_progress())}
 
 
 def convert(checkpoint: Path, artifact: Path) -> Row:
@@ -45,7 +46,7 @@ def convert(checkpoint: Path, artifact: Path) -> Row:
     from doppler_plugins.conversion import convert_checkpoint, resolve_checkpoint
 
     found = resolve_checkpoint(checkpoint, EngineSettings())
-    info = convert_checkpoint(found, EngineSettings(), artifact).info
+    info = convert_checkpoint(found, EngineSettings(), artifact, progress=terminal_progress()).info
     types = Counter(tensor.dtype for tensor in info.tensors.values())
     return {"manifest": found.origin, "bytes": sum(shard.bytes for shard in info.shards), "tensors": types}
 
@@ -58,7 +59,7 @@ def generate(artifact: Path, device: str, limit: int | None) -> Row:
     begin = time.perf_counter()
     # By name: an artifact that was kept has the kernels' digests of the day it was made.
     settings = EngineSettings(device=device, memory_limit=limit, manifest=MANIFEST)
-    with open_engine(artifact, settings) as engine:
+    with open_engine(artifact, settings, terminal_progress()) as engine:
         opened = time.perf_counter() - begin
         result = engine.generate(prompt, max_tokens=TOKENS, temperature=0, ignore_eos=True)
         return {

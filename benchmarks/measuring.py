@@ -12,12 +12,12 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-_EVERY_SECONDS = 0.01
+_EVERY_SECONDS = 0.02
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A step that is done. peak_bytes: of anonymous memory, seen a hundred times a second."""
+    """A step that is done. peak_bytes: of anonymous memory, seen fifty times a second."""
 
     value: Any
     seconds: float
