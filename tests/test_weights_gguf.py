@@ -148,9 +148,12 @@ HOSTILE = {
     "empty": (b"", "0 bytes, too short"),
     "no magic": (b"GGML" + bytes(40), "begins with b'GGML'"),
     "version 1": (raw(version=1), "version 1 of GGUF"),
+    "version 4": (raw(version=4), "version 4 of GGUF"),
     "big-endian": (raw(version=3 << 24), "a big-endian file"),
     "2^60 tensors": (raw(counts=(HUGE, 1)), f"{HUGE} tensors can't be"),
     "2^60 pairs": (raw(counts=(0, HUGE)), f"{HUGE} metadata pairs can't be"),
+    "2^63 tensors": (raw(counts=(1 << 63, 1)), f"{1 << 63} tensors can't be"),
+    "2^63 pairs": (raw(counts=(0, 1 << 63)), f"{1 << 63} metadata pairs can't be"),
     "more pairs than bytes": (raw([], counts=(0, 50)) + bytes(600), "50 metadata pairs can't be"),
     "more tensors than read": (raw([], counts=(1 << 17, 0)) + bytes(5 << 20), "131072 tensors can't be"),
     "2^60 bytes of key": (raw([struct.pack("<Q", HUGE) + bytes(20)]), "key 0 at byte 32 takes"),
@@ -172,11 +175,15 @@ HOSTILE = {
         "b: 1048576 texts; 1048576 are read in all arrays together",
     ),
     "alignment 0": (raw([pair("general.alignment", U32, bytes(4))]), "general.alignment: expected a power"),
+    "alignment 3": (raw([pair("general.alignment", U32, struct.pack("<I", 3))]), "found 3"),
     "alignment 24": (raw([pair("general.alignment", U32, struct.pack("<I", 24))]), "found 24"),
     "alignment 2^31": (raw([pair("general.alignment", U32, struct.pack("<I", 1 << 31))]), "found 2147483648"),
     "alignment a text": (raw([pair("general.alignment", TEXT, text("32"))]), "expected int, found str"),
     "tensor twice": (raw(None, [ONE, ONE], bytes(128)), "'w' is described twice"),
-    "five sizes": (raw(None, [described("w", (1,) * 5)], bytes(4)), "5 sizes; expected at most 4"),
+    "no sizes": (raw(None, [described("w", ())], bytes(32)), "0 sizes; expected 1 to 4"),
+    "five sizes": (raw(None, [described("w", (1,) * 5)], bytes(4)), "5 sizes; expected 1 to 4"),
+    "a million sizes": (raw(None, [text("w") + struct.pack("<I", 10**6) + bytes(40)]), "1000000 sizes; expected 1"),
+    "2^40 bytes of name": (raw(None, [struct.pack("<Q", 1 << 40) + bytes(60)]), "the name of tensor 0 .* takes"),
     "a size of 0": (raw(None, [described("w", (8, 0))], bytes(64)), r"\[0, 8\] has a size that is none"),
     "a size of 2^60": (raw(None, [described("w", (8, HUGE))], bytes(64)), "has a size that is none"),
     "a product of 2^64": (raw(None, [described("w", (1 << 32, 1 << 32))], bytes(64)), "it describes 73786976294838"),
@@ -249,6 +256,13 @@ def test_a_changed_file_is_read_or_refused_never_anything_else(
                 value.decoded()
         for tensor in found.tensors.values():
             assert to_f32(tensor).shape == (tensor.rows, tensor.columns)
+
+
+@pytest.mark.parametrize("sixteenths", range(16))
+def test_a_file_cut_anywhere_is_truncated(file: Path, sixteenths: int) -> None:
+    file.write_bytes(SMALL[: len(SMALL) * sixteenths // 16])
+    with pytest.raises(FileFormatError, match=r"model\.gguf"):
+        open_gguf(file)
 
 
 @pytest.fixture

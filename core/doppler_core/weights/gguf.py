@@ -96,8 +96,8 @@ def _entry(reader: Reader, index: int) -> _Entry:
     name = reader.text(f"the name of tensor {index}")
     where = f"{reader.path}: tensor {name[:200]!r}"
     axes = reader.u32()
-    if axes > _MAX_AXES:
-        raise FileFormatError(f"{where}: {axes} sizes; expected at most {_MAX_AXES}")
+    if not 1 <= axes <= _MAX_AXES:
+        raise FileFormatError(f"{where}: {axes} sizes; expected 1 to {_MAX_AXES}")
     sizes = [reader.u64() for _ in range(axes)]
     code, offset = reader.u32(), reader.u64()
     shape = tuple(reversed(sizes))
@@ -106,10 +106,9 @@ def _entry(reader: Reader, index: int) -> _Entry:
     if code not in TYPES:
         raise FileFormatError(f"{where}: unknown type {code}; expected one of {READ_NAMES}")
     kind = TYPES[code]
-    if (sizes or [1])[0] % kind.block.values:
+    if sizes[0] % kind.block.values:
         raise FileFormatError(
-            f"{where}: rows of {sizes[0] if sizes else 1} values do not fill whole {kind.name} blocks of "
-            f"{kind.block.values}"
+            f"{where}: rows of {sizes[0]} values do not fill whole {kind.name} blocks of {kind.block.values}"
         )
     return _Entry(name, shape, kind, offset, math.prod(sizes) // kind.block.values * kind.block.bytes)
 
