@@ -85,12 +85,12 @@ fn add_value(sums: ptr<function, Sums>, weights: vec4<f32>, value: Values) {
     (*sums)[3][1] += weights.w * value[1];
 }
 
-// a .. d: the weights of the positions offset .. offset + 3.
-fn add_values(sums: ptr<function, Sums>, a: vec4<f32>, b: vec4<f32>, c: vec4<f32>, d: vec4<f32>, seen: Seen, offset: u32, column: u32) {
-    add_value(sums, a, eight(seen, offset, column));
-    add_value(sums, b, eight(seen, offset + 1u, column));
-    add_value(sums, c, eight(seen, offset + 2u, column));
-    add_value(sums, d, eight(seen, offset + 3u, column));
+// weights: those of the positions offset .. offset + 3, each with all heads.
+fn add_values(sums: ptr<function, Sums>, weights: Each, seen: Seen, offset: u32, column: u32) {
+    add_value(sums, weights[0], eight(seen, offset, column));
+    add_value(sums, weights[1], eight(seen, offset + 1u, column));
+    add_value(sums, weights[2], eight(seen, offset + 2u, column));
+    add_value(sums, weights[3], eight(seen, offset + 3u, column));
 }
 
 // What `output` holds before the first block is not ours, and 0 times a NaN is a NaN.
@@ -178,14 +178,38 @@ fn main(
                 let c = own[2];
                 let d = own[3];
                 let to = tile * 32u;
-                add_values(&sums, subgroupBroadcast(a, 0u), subgroupBroadcast(b, 0u), subgroupBroadcast(c, 0u), subgroupBroadcast(d, 0u), seen, to, values);
-                add_values(&sums, subgroupBroadcast(a, 1u), subgroupBroadcast(b, 1u), subgroupBroadcast(c, 1u), subgroupBroadcast(d, 1u), seen, to + 4u, values);
-                add_values(&sums, subgroupBroadcast(a, 2u), subgroupBroadcast(b, 2u), subgroupBroadcast(c, 2u), subgroupBroadcast(d, 2u), seen, to + 8u, values);
-                add_values(&sums, subgroupBroadcast(a, 3u), subgroupBroadcast(b, 3u), subgroupBroadcast(c, 3u), subgroupBroadcast(d, 3u), seen, to + 12u, values);
-                add_values(&sums, subgroupBroadcast(a, 4u), subgroupBroadcast(b, 4u), subgroupBroadcast(c, 4u), subgroupBroadcast(d, 4u), seen, to + 16u, values);
-                add_values(&sums, subgroupBroadcast(a, 5u), subgroupBroadcast(b, 5u), subgroupBroadcast(c, 5u), subgroupBroadcast(d, 5u), seen, to + 20u, values);
-                add_values(&sums, subgroupBroadcast(a, 6u), subgroupBroadcast(b, 6u), subgroupBroadcast(c, 6u), subgroupBroadcast(d, 6u), seen, to + 24u, values);
-                add_values(&sums, subgroupBroadcast(a, 7u), subgroupBroadcast(b, 7u), subgroupBroadcast(c, 7u), subgroupBroadcast(d, 7u), seen, to + 28u, values);
+                let of_0 = Each(
+                    subgroupBroadcast(a, 0u), subgroupBroadcast(b, 0u), subgroupBroadcast(c, 0u), subgroupBroadcast(d, 0u)
+                );
+                add_values(&sums, of_0, seen, to, values);
+                let of_1 = Each(
+                    subgroupBroadcast(a, 1u), subgroupBroadcast(b, 1u), subgroupBroadcast(c, 1u), subgroupBroadcast(d, 1u)
+                );
+                add_values(&sums, of_1, seen, to + 4u, values);
+                let of_2 = Each(
+                    subgroupBroadcast(a, 2u), subgroupBroadcast(b, 2u), subgroupBroadcast(c, 2u), subgroupBroadcast(d, 2u)
+                );
+                add_values(&sums, of_2, seen, to + 8u, values);
+                let of_3 = Each(
+                    subgroupBroadcast(a, 3u), subgroupBroadcast(b, 3u), subgroupBroadcast(c, 3u), subgroupBroadcast(d, 3u)
+                );
+                add_values(&sums, of_3, seen, to + 12u, values);
+                let of_4 = Each(
+                    subgroupBroadcast(a, 4u), subgroupBroadcast(b, 4u), subgroupBroadcast(c, 4u), subgroupBroadcast(d, 4u)
+                );
+                add_values(&sums, of_4, seen, to + 16u, values);
+                let of_5 = Each(
+                    subgroupBroadcast(a, 5u), subgroupBroadcast(b, 5u), subgroupBroadcast(c, 5u), subgroupBroadcast(d, 5u)
+                );
+                add_values(&sums, of_5, seen, to + 20u, values);
+                let of_6 = Each(
+                    subgroupBroadcast(a, 6u), subgroupBroadcast(b, 6u), subgroupBroadcast(c, 6u), subgroupBroadcast(d, 6u)
+                );
+                add_values(&sums, of_6, seen, to + 24u, values);
+                let of_7 = Each(
+                    subgroupBroadcast(a, 7u), subgroupBroadcast(b, 7u), subgroupBroadcast(c, 7u), subgroupBroadcast(d, 7u)
+                );
+                add_values(&sums, of_7, seen, to + 28u, values);
             }
             let at = outputs + column / 4u;
             store_eight(at.x, sums[0], share.x, carry.x, fresh);

@@ -12,19 +12,22 @@ struct Inputs {
 
 fn inputs_at(row: u32, start: u32, lane: u32) -> Inputs {
     let own = input4(row, start + lane * 4u);
-    let total = dot(own, vec4<f32>(1.0));
-    return Inputs(
-        Four(subgroupBroadcast(own, 0u), subgroupBroadcast(own, 1u), subgroupBroadcast(own, 2u), subgroupBroadcast(own, 3u)),
-        Four(subgroupBroadcast(own, 4u), subgroupBroadcast(own, 5u), subgroupBroadcast(own, 6u), subgroupBroadcast(own, 7u)),
-        vec2<f32>(
-            (subgroupBroadcast(total, 0u) + subgroupBroadcast(total, 1u)) + (subgroupBroadcast(total, 2u) + subgroupBroadcast(total, 3u)),
-            (subgroupBroadcast(total, 4u) + subgroupBroadcast(total, 5u)) + (subgroupBroadcast(total, 6u) + subgroupBroadcast(total, 7u)),
-        ),
+    let first = Four(
+        subgroupBroadcast(own, 0u), subgroupBroadcast(own, 1u), subgroupBroadcast(own, 2u), subgroupBroadcast(own, 3u)
     );
+    let second = Four(
+        subgroupBroadcast(own, 4u), subgroupBroadcast(own, 5u), subgroupBroadcast(own, 6u), subgroupBroadcast(own, 7u)
+    );
+    return Inputs(first, second, vec2<f32>(total(first), total(second)));
+}
+
+fn total(values: Four) -> f32 {
+    return dot((values[0] + values[1]) + (values[2] + values[3]), vec4<f32>(1.0));
 }
 
 fn product(inputs: Four, quants: Four) -> f32 {
-    return (dot(inputs[0], quants[0]) + dot(inputs[1], quants[1])) + (dot(inputs[2], quants[2]) + dot(inputs[3], quants[3]));
+    return (dot(inputs[0], quants[0]) + dot(inputs[1], quants[1]))
+        + (dot(inputs[2], quants[2]) + dot(inputs[3], quants[3]));
 }
 
 fn column_sum(column: u32, start: u32, inputs: Inputs) -> f32 {

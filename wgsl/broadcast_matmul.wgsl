@@ -13,7 +13,10 @@ struct Columns {
 
 fn columns_at(first: u32, start: u32) -> Columns {
     return Columns(
-        column_at(first, start), column_at(first + 1u, start), column_at(first + 2u, start), column_at(first + 3u, start)
+        column_at(first, start),
+        column_at(first + 1u, start),
+        column_at(first + 2u, start),
+        column_at(first + 3u, start),
     );
 }
 
@@ -21,7 +24,10 @@ fn scaled(run: Run, half: u32) -> Four {
     let quants = quants_of(run, half);
     let scale = scale_of(run, half);
     return Four(
-        quants[0] * scale.x - scale.y, quants[1] * scale.x - scale.y, quants[2] * scale.x - scale.y, quants[3] * scale.x - scale.y
+        quants[0] * scale.x - scale.y,
+        quants[1] * scale.x - scale.y,
+        quants[2] * scale.x - scale.y,
+        quants[3] * scale.x - scale.y,
     );
 }
 
