@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -81,16 +82,64 @@ def test_a_mask_limits_each_token_by_those_before_it(opened: Opening) -> None:
         model.generate(prompt(0, 8), max_tokens=7, mask=Alternating)
 
 
-def test_a_mask_that_breaks_hurts_no_other_request(opened: Opening) -> None:
-    class Breaking(Alternating):
-        def accept(self, token: int) -> None:
-            raise ValueError("no such state")
+class Panic(BaseException):
+    """As what a library in another language raises where it gives up."""
 
+
+class Breaking(Alternating):
+    """Raises, or gives what is no mask, from the first token that came."""
+
+    def __init__(self, fault: object) -> None:
+        super().__init__()
+        self.fault = fault
+
+    def accept(self, token: int) -> None:
+        super().accept(token)
+        if isinstance(self.fault, BaseException):
+            raise self.fault
+
+    def words(self) -> Any:
+        return self.fault if self.seen else super().words()
+
+
+ALL = np.full(MASK_WORDS, 2**32 - 1, np.uint32)
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "says"),
+    [
+        (ValueError("no such state"), ValueError, "no such state"),
+        (Panic("unreachable"), Panic, "unreachable"),
+        (None, InputError, "mask.words.. is NoneType: expected an array of uint32"),
+        ([1, 2], InputError, "mask.words.. is list"),
+        (ALL[1:], InputError, "mask.words.. is uint32 of shape"),
+        (np.append(ALL, ALL), InputError, "mask.words.. is uint32 of shape"),
+        (ALL.astype(np.int64), InputError, "mask.words.. is int64"),
+    ],
+    ids=["error", "panic", "none", "list", "short", "long", "signed"],
+)
+def test_a_mask_that_breaks_hurts_no_other_request(
+    opened: Opening, fault: object, kind: type[BaseException], says: str
+) -> None:
     model, executor = opened()
     other = model.submit(GenerateRequest(prompt(3, 8), max_tokens=30))
-    with pytest.raises(ValueError, match="no such state"):
-        model.generate(prompt(0, 8), max_tokens=7, mask=Breaking)
+    with pytest.raises(kind, match=says):
+        model.generate(prompt(0, 8), max_tokens=7, mask=lambda: Breaking(fault))
     assert list(other.result(10).ids) == answer(executor.size, prompt(3, 8), 30)
+
+
+def test_what_is_no_mask_is_refused(opened: Opening) -> None:
+    model, _ = opened()
+    with pytest.raises(InputError, match="mask makes a NoneType: expected a TokenMask"):
+        model.generate(prompt(0, 8), max_tokens=7, mask=lambda: None)
+
+
+def test_a_stop_string_is_read_as_a_prompt_is(opened: Opening) -> None:
+    """Halves of surrogate pairs are joined, or are U+FFFD: neither has a form in UTF-8."""
+    model, executor = opened()
+    ids = prompt(0, 8)
+    for stop in ("\ud83d\ude00", "\ud800", "x\udfff"):
+        assert list(model.generate(ids, max_tokens=3, stop=stop).ids) == answer(executor.size, ids, 3)
 
 
 def test_a_text_gets_the_begin_token_once_whatever_it_says(opened: Opening) -> None:

@@ -109,6 +109,19 @@ def test_a_presence_penalty_keeps_tokens_from_coming_again(engine: Engine) -> No
     assert len(set(ids)) == 30
 
 
+def test_numbers_of_numpy_are_numbers(engine: Engine) -> None:
+    plain = {"max_tokens": 12, "seed": 5, "temperature": 2.0, "top_k": 40, "stop_ids": (9,)}
+    numpys = {
+        "max_tokens": np.int64(12),
+        "seed": np.uint8(5),
+        "temperature": np.float32(2),
+        "top_k": np.int16(40),
+        "stop_ids": (np.int32(9),),
+    }
+    wanted = engine.generate("salt", ignore_eos=True, **plain).ids
+    assert engine.generate("salt", ignore_eos=True, **numpys).ids == wanted
+
+
 def test_streams_and_waits_agree(engine: Engine) -> None:
     request = GenerateRequest("salt", max_tokens=40, temperature=1.0, seed=3)
     deltas = list(engine.submit(request))

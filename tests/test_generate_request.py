@@ -25,6 +25,8 @@ BEGIN = 2
     [
         ({"prompt": None}, "prompt is NoneType"),
         ({"prompt": b"x"}, "prompt is bytes"),
+        ({"prompt": bytearray(b"x")}, "prompt is bytearray"),
+        ({"prompt": memoryview(b"x")}, "prompt is memoryview"),
         ({"prompt": 5}, "prompt is int"),
         ({"prompt": {"role": "user"}}, "prompt is dict"),
         ({"prompt": ()}, "prompt is empty"),
@@ -47,6 +49,7 @@ BEGIN = 2
         ({"stop": ("a", 3)}, "stop 1 is 3"),
         ({"stop_ids": 3}, "stop_ids is int"),
         ({"stop_ids": "3"}, "stop_ids is str"),
+        ({"stop_ids": b"3"}, "stop_ids is bytes"),
         ({"stop_ids": (3, "x")}, "stop_ids 1 is 'x'"),
         ({"stop_ids": (300,)}, "stop_ids 0 is 300"),
         ({"mask": 1}, "mask is int"),
@@ -84,15 +87,15 @@ def config(tmp_path: Path, **fields: Any) -> Path:
 def test_the_checkpoint_says_how_to_choose_where_the_request_does_not(tmp_path: Path) -> None:
     said = read_defaults(config(tmp_path, do_sample=True, top_k=64, top_p=0.95, eos_token_id=[1, 106]))
     assert said == Defaults((1, 106), temperature=1.0, top_k=64, top_p=0.95)
-    sampling = choose(GenerateRequest("x", top_k=0, seed=7), said).sampling
+    sampling = choose(GenerateRequest("x", top_k=0, seed=7), said, 300).sampling
     assert (sampling.temperature, sampling.top_k, sampling.top_p, sampling.seed) == (1.0, 0, 0.95, 7)
-    assert choose(GenerateRequest("x", temperature=0), said).sampling.greedy
+    assert choose(GenerateRequest("x", temperature=0), said, 300).sampling.greedy
 
 
 def test_a_checkpoint_that_does_not_sample_or_says_nothing_means_the_likeliest_token(tmp_path: Path) -> None:
     assert read_defaults(None) == Defaults()
     assert read_defaults(config(tmp_path, temperature=0.7, eos_token_id=1)) == Defaults((1,))
-    assert choose(GenerateRequest("x"), Defaults()).sampling.greedy
+    assert choose(GenerateRequest("x"), Defaults(), 300).sampling.greedy
 
 
 @pytest.mark.parametrize(
@@ -104,6 +107,8 @@ def test_a_checkpoint_that_does_not_sample_or_says_nothing_means_the_likeliest_t
         ({"repetition_penalty": True}, "repetition_penalty is bool"),
         ({"eos_token_id": [1, "2"]}, "eos_token_id is"),
         ({"eos_token_id": -1}, "eos_token_id is -1"),
+        ({"eos_token_id": True}, "eos_token_id is True"),
+        ({"do_sample": True, "temperature": 10**400}, "temperature=1000"),
     ],
 )
 def test_a_generation_config_that_is_wrong_is_named(
@@ -114,14 +119,14 @@ def test_a_generation_config_that_is_wrong_is_named(
 
 
 def test_seeds_are_taken_as_64_bits_and_none_is_another_each_time() -> None:
-    assert choose(GenerateRequest("x", seed=-1), Defaults()).sampling.seed == 2**64 - 1
-    assert choose(GenerateRequest("x", seed=2**64 - 3), Defaults()).sampling.seed == 2**64 - 3
-    seeds = {choose(GenerateRequest("x"), Defaults()).sampling.seed for _ in range(8)}
+    assert choose(GenerateRequest("x", seed=-1), Defaults(), 300).sampling.seed == 2**64 - 1
+    assert choose(GenerateRequest("x", seed=2**64 - 3), Defaults(), 300).sampling.seed == 2**64 - 3
+    seeds = {choose(GenerateRequest("x"), Defaults(), 300).sampling.seed for _ in range(8)}
     assert len(seeds) == 8
 
 
 def test_a_bias_is_taken_from_numbers_of_any_kind() -> None:
-    choice = choose(GenerateRequest("x", logit_bias={np.int64(3): np.float32(1.5)}), Defaults())  # type: ignore[dict-item]
+    choice = choose(GenerateRequest("x", logit_bias={np.int64(3): np.float32(1.5)}), Defaults(), 300)  # type: ignore[dict-item]
     assert choice.bias == {3: 1.5}
     assert choice.sampling.biased
 

@@ -1,6 +1,7 @@
 """Requests that ask for the impossible are refused before anything runs, with the field, the value, what is expected."""
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from doppler_core.engine.sampling_check import check_sampling
 from doppler_core.errors import InputError
 
 NAN, INF = math.nan, math.inf
+BEYOND = (10**400, -(10**400), Fraction(10**400))  # numbers that no float is as large as
 
 
 def asks(**options: Any) -> GenerateRequest:
@@ -20,16 +22,16 @@ def asks(**options: Any) -> GenerateRequest:
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        *[("temperature", x) for x in (-1, -1e-9, NAN, INF, 1e39, "1", True)],
+        *[("temperature", x) for x in (-1, -1e-9, NAN, INF, 1e39, "1", True, *BEYOND)],
         *[("top_k", x) for x in (-1, 1.5, 40.0, NAN, "4", True)],
-        *[("top_p", x) for x in (-0.1, 1.5, NAN, INF, "1", False)],
-        *[("min_p", x) for x in (-0.1, 1.0001, NAN, "0")],
-        *[("presence_penalty", x) for x in (NAN, INF, -INF, 1e39, "0")],
-        *[("frequency_penalty", x) for x in (NAN, INF, -INF, [1])],
-        *[("repetition_penalty", x) for x in (0, -1, NAN, INF, 1e-46)],
+        *[("top_p", x) for x in (-0.1, 1.5, NAN, INF, "1", False, *BEYOND)],
+        *[("min_p", x) for x in (-0.1, 1.0001, NAN, "0", *BEYOND)],
+        *[("presence_penalty", x) for x in (NAN, INF, -INF, 1e39, "0", *BEYOND)],
+        *[("frequency_penalty", x) for x in (NAN, INF, -INF, [1], *BEYOND)],
+        *[("repetition_penalty", x) for x in (0, -1, NAN, INF, 1e-46, *BEYOND)],
         *[("seed", x) for x in (1 << 64, -(1 << 63) - 1, 1.0, "42", True)],
         *[("logit_bias", x) for x in ([1.0], {-1: 1.0}, {"5": 1.0}, {2.0: 1.0}, {True: 1.0}, {100: 1.0})],
-        *[("logit_bias", {5: x}) for x in (NAN, INF, None, "1", 1e39)],
+        *[("logit_bias", {5: x}) for x in (NAN, INF, None, "1", 1e39, *BEYOND)],
     ],
 )
 def test_a_value_without_a_meaning_is_refused_by_name(field: str, value: object) -> None:

@@ -58,7 +58,7 @@ class CausalDriver:
         )
         return GenerateJob(
             ids,
-            choose(request, self._defaults),
+            choose(request, self._defaults, self._tokenizer.vocabulary),
             self._ending(request, limit),
             request.logprobs,
             Detokenizer(self._tokenizer),
@@ -98,7 +98,7 @@ class CausalDriver:
 
     def _ending(self, request: GenerateRequest, limit: int) -> Ending:
         """A stop string that is the name of a control token, which has no text, is that token."""
-        strings = stop_strings(request)
+        strings = tuple(map(well_formed, stop_strings(request)))
         named = {text: number for text in strings if (number := self._control(text)) is not None}
         ends = {*named.values(), *map(int, request.stop_ids)} | (set() if request.ignore_eos else self._ends)
         return Ending(limit, frozenset(ends), tuple(text for text in strings if text not in named))

@@ -11,6 +11,7 @@ from typing import Any
 
 from doppler_core.engine.request import GenerateRequest, TokenMask
 from doppler_core.engine.sampling_check import check_sampling
+from doppler_core.engine.token_mask import CheckedMask
 from doppler_core.errors import FileFormatError, InputError
 from doppler_core.plan.sampling import Sampling
 from doppler_core.weights.files import read_json_object
@@ -54,13 +55,13 @@ def read_defaults(path: Path | None) -> Defaults:
         raise FileFormatError(f"{path}: {error}") from error
     end = config.get("eos_token_id")
     ends = () if end is None else end if isinstance(end, list) else (end,)
-    if not all(isinstance(one, int) and one >= 0 for one in ends):
+    if not all(type(one) is int and one >= 0 for one in ends):
         raise FileFormatError(f"{path}: eos_token_id is {end!r}: expected a token id, or a list of them")
     return Defaults(tuple(ends), **said)
 
 
-def choose(request: GenerateRequest, defaults: Defaults) -> Choice:
-    """The choice of a request that has been checked."""
+def choose(request: GenerateRequest, defaults: Defaults, vocabulary: int) -> Choice:
+    """The choice of a request that has been checked. vocabulary: how many tokens its mask is for."""
     bias = {int(token): float(value) for token, value in (request.logit_bias or {}).items()}
     seed = secrets.randbits(_SEED_BITS) if request.seed is None else int(request.seed) % 2**_SEED_BITS
     return Choice(
@@ -77,7 +78,7 @@ def choose(request: GenerateRequest, defaults: Defaults) -> Choice:
             masked=request.mask is not None,
         ),
         bias,
-        None if request.mask is None else request.mask(),
+        None if request.mask is None else CheckedMask(request.mask(), vocabulary),
     )
 
 

@@ -185,7 +185,7 @@ class Decoder:
         run.landed += 1
         try:
             run.job.accept(token, logprobs)
-        except Exception as error:  # noqa: BLE001 - of its mask, which is the requester's own code
+        except BaseException as error:  # noqa: BLE001 - of its mask, the requester's own code: a panic is no Exception
             run.job.fail(error)
 
     def _measure(self, flight: _Flight) -> None:

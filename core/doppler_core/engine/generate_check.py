@@ -12,6 +12,8 @@ from doppler_core.engine.sampling_check import check_sampling
 from doppler_core.errors import InputError
 from doppler_core.plan.sampling import TOP_LOGPROBS
 
+_TEXTS = (str, bytes, bytearray, memoryview)  # sequences whose members may pass for token ids, and are none
+
 
 def check_generate_request(request: Any, vocabulary: int) -> None:
     """InputError names the first field of a wrong type or size. vocabulary: how many tokens there are."""
@@ -26,7 +28,7 @@ def check_generate_request(request: Any, vocabulary: int) -> None:
     for index, stop in enumerate(stop_strings(request)):
         if not isinstance(stop, str) or not stop:
             raise InputError(f"stop {index} is {stop!r}: expected a str that is not empty")
-    if isinstance(request.stop_ids, str) or not isinstance(request.stop_ids, Sequence):
+    if isinstance(request.stop_ids, _TEXTS) or not isinstance(request.stop_ids, Sequence):
         raise InputError(f"stop_ids is {_kind(request.stop_ids)}: expected a tuple of token ids")
     for index, number in enumerate(request.stop_ids):
         _check_id(f"stop_ids {index}", number, vocabulary)
@@ -52,7 +54,7 @@ def stop_strings(request: GenerateRequest) -> tuple[str, ...]:
 def _check_prompt(prompt: object, vocabulary: int) -> None:
     if isinstance(prompt, str):
         return
-    if isinstance(prompt, bytes | Mapping) or not isinstance(prompt, Sequence):
+    if isinstance(prompt, _TEXTS) or not isinstance(prompt, Sequence):
         raise InputError(f"prompt is {_kind(prompt)}: expected a str, token ids, or messages")
     if not prompt:
         raise InputError("prompt is empty: expected a str, token ids, or messages")

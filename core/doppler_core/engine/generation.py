@@ -58,7 +58,7 @@ class GenerateJob:
         self._texts: list[str] = []
         self._fresh: list[Delta] = []
         self._result: GenerateResult | None = None
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
 
     @property
     def steered(self) -> bool:
@@ -98,7 +98,7 @@ class GenerateJob:
         if self.limit == 0 and not self.done():
             self._finish("length", None)
 
-    def fail(self, error: Exception) -> None:
+    def fail(self, error: BaseException) -> None:
         """The device could not make a token for this request."""
         self._error = error
 

@@ -32,4 +32,4 @@ def fit_prompt(
         head = ids[:1] if ids[0] == begin else ids[:0]
         ids = [*head, *ids[len(ids) - kept + len(head) :]]
     room = context_length - len(ids)
-    return ids, room if max_tokens is None else min(max_tokens, room)
+    return ids, room if max_tokens is None else min(int(max_tokens), room)

@@ -67,8 +67,16 @@ def _check_number(
     or_none = ", or None" if optional else ""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InputError(f"{name} is {_kind(value)}: expected a number, {wanted}{or_none}")
-    if not least <= float(value) <= most:
+    if not least <= _float(value) <= most:
         raise InputError(f"{name}={value}: expected {wanted}{or_none}")
+
+
+def _float(value: Real) -> float:
+    """The number itself, NaN where it is beyond all floats."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.nan
 
 
 def _check_whole(name: str, value: object, wanted: str, least: int | None = None) -> None:
