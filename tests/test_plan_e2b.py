@@ -280,3 +280,17 @@ def test_a_tensor_that_does_not_fit_is_named(name: str, shape: tuple[int, ...], 
     with pytest.raises(PlanError, match=re.escape(says)) as caught:
         CausalModelType().lower(manifest, tensors, ROOM)
     assert name.split(".")[-2] in str(caught.value) or "layers.7" in str(caught.value)
+
+
+def test_per_layer_inputs_for_fewer_tokens_than_the_model_makes_are_refused() -> None:
+    """A step would read past the table as soon as such a token came."""
+    import dataclasses
+
+    manifest, few = e2b_manifest(), (200_000, 8960)
+    changed = manifest.architecture.model_copy(update={"vocab_size_per_layer_input": few[0]})
+    manifest = manifest.model_copy(update={"architecture": changed})
+    tensors = e2b_tensors(manifest)
+    name = "model.language_model.embed_tokens_per_layer.weight"
+    tensors[name] = dataclasses.replace(tensors[name], shape=few)
+    with pytest.raises(PlanError, match="200000 rows for a vocabulary of 262144"):
+        CausalModelType().lower(manifest, tensors, ROOM)

@@ -28,6 +28,11 @@ def per_layer_inputs(stack: Stack, x: Value, on_host: bool) -> Value:
         raise PlanError(
             f"{table.name}: expected shape {list(expected)} (architecture), found {list(table.shape)}"
         )
+    if table.shape[0] < stack.sizes.vocab_size:
+        raise PlanError(
+            f"{table.name}: {table.shape[0]} rows for a vocabulary of {stack.sizes.vocab_size}: expected one for each "
+            "token that the model may make"
+        )
     rows = build.emit(
         "gather",
         "per_layer_embed",
