@@ -322,6 +322,8 @@ def test_memory_is_reserved_once_and_given_back() -> None:
         assert memory.room(1000) == before - 600  # type: ignore[operator]
         with pytest.raises(LimitError, match="close other engines"):
             memory.reserve(600, "another model", 1000)
+        with pytest.raises(LimitError, match="close other engines"):
+            memory.reserve(10**400, "a model of more slots than any float counts", 1000)
     finally:
         memory.release(key)
         memory.release(key)

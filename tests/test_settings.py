@@ -28,6 +28,8 @@ def test_paths_may_be_path_objects_and_sizes_numpys() -> None:
     settings = EngineSettings(cache_dir=Path("/x"), memory_limit=np.int64(5))  # type: ignore[arg-type]
     assert cache_dir(settings) == Path("/x")
     assert settings == EngineSettings(cache_dir=Path("/x"), memory_limit=5)  # type: ignore[arg-type]
+    for name in ("memory_limit", "context_length", "slots"):
+        assert type(getattr(EngineSettings(**{name: np.int64(5)}), name)) is int  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

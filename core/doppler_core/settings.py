@@ -65,6 +65,8 @@ class EngineSettings:
                 isinstance(value, bool) or not isinstance(value, Integral) or value <= 0
             ):
                 raise SettingsError(f"{name}={value!r}: expected a positive whole number, or None")
+            if value is not None:
+                object.__setattr__(self, name, int(value))  # numpy's are no JSON
 
     @classmethod
     def from_environment(

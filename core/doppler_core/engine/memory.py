@@ -41,7 +41,7 @@ def reserve(need: int, what: str, limit: int | None) -> object:
         left = room(limit)
         if left is not None and need > max(left, 0):
             raise LimitError(
-                f"{what} needs {need / 1e6:,.0f} MB of memory and {max(left, 0) / 1e6:,.0f} MB are left"
+                f"{what} needs {-(-need // 10**6):,} MB of memory and {max(left, 0) // 10**6:,} MB are left"
                 + (f" of memory_limit={limit:,}" if limit is not None else " (80 % of what is free)")
                 + ": close other engines, raise memory_limit, or open the model with a smaller context_length"
             )
