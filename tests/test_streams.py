@@ -1,6 +1,7 @@
 """Handles as streams: every delta once and in order, a reader that leaves gives its request up, and holds up nobody."""
 
 import asyncio
+import copy
 import gc
 import threading
 import time
@@ -237,6 +238,16 @@ def test_a_handle_that_nobody_holds_any_more_gives_the_request_up(counting: Coun
     counting.submit(None)
     gc.collect()
     expect_idle(counting)
+
+
+def test_a_copy_of_a_handle_that_goes_gives_up_nothing(counting: Counting) -> None:
+    handle = counting.submit(3)
+    for copied in (copy.copy(handle), copy.deepcopy([handle])[0]):
+        assert copied is handle
+    del copied
+    gc.collect()
+    assert not handle.cancelled()
+    handle.result(5)
 
 
 def test_cancelling_ends_the_stream_with_a_delta_that_says_so(counting: Counting) -> None:

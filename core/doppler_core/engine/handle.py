@@ -3,7 +3,7 @@
 import asyncio
 import concurrent.futures
 from collections.abc import AsyncIterator, Generator, Iterator
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from doppler_core.engine.reply import Reply
 from doppler_core.engine.request import Delta
@@ -80,6 +80,13 @@ class Handle(Generic[ResultT]):
     def done(self) -> bool:
         """Whether there is a result, an error, or a cancellation."""
         return self._reply.future.done()
+
+    def __copy__(self) -> Self:
+        """The handle itself: a second one would cancel the request as soon as it goes."""
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
 
     def __del__(self) -> None:
         self._reply.future.cancel()
