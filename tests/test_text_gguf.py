@@ -80,6 +80,7 @@ def test_the_other_files_say_what_the_metadata_say(from_merges: Metadata, tmp_pa
         "bos_token_id": 2,
         "pad_token_id": 0,
         "eos_token_id": [1],
+        "do_sample": True,
         "temperature": 0.75,
     }
     assert files["chat_template.jinja"].read_text() == "{{ messages }}"

@@ -10,7 +10,7 @@ from doppler_core.weights.gguf_metadata import Metadata
 from doppler_core.weights.staging import staged, writing
 
 # Part of the cache's names: a change of what is written here makes new files.
-_VERSION = 1
+_VERSION = 2
 _MADE_OF = ("tokenizer.", "general.architecture", "general.sampling.")
 _FILE, _CONFIG, _GENERATION, _TEMPLATE = (
     "tokenizer.json",
@@ -92,8 +92,8 @@ def _generation(
     found["eos_token_id"] = [ids[end] for end in ends]
     for name, theirs in _SAMPLING.items():
         value = metadata.values.get(f"general.sampling.{name}")
-        if isinstance(value, int | float):
-            found[theirs] = value
+        if type(value) in (int, float):
+            found |= {"do_sample": True, theirs: value}
     return found
 
 
