@@ -139,6 +139,10 @@ def test_a_text_that_holds_every_mark_is_refused() -> None:
     assert rendered("{{ messages[0].content }}", "user:\ufdd0<bos>") == "\ufdd0<bos>"
 
 
+def test_halves_of_surrogate_pairs_that_a_template_writes_are_no_text() -> None:
+    assert rendered("{{ '\\ud800' }}{{ messages[0].content }}{{ '\\ud83d\\ude00' }}") == "\ufffdHi\U0001f600"
+
+
 def test_the_helpers_that_templates_use_are_there() -> None:
     used = """\
 {%- generation %}{% set kept = namespace(n=0) %}{% for x in [3, 1, 2] | sort %}

@@ -9,6 +9,7 @@ from doppler_core.errors import ChatTemplateError
 from doppler_core.text.chat.form import ChatFormat, Piece
 from doppler_core.text.chat.messages import Message
 from doppler_core.text.chat.shield import Shield, unused_marks
+from doppler_core.text.tokenizer import well_formed
 from doppler_core.weights.files import read_json_object, reading, regular_size
 
 if TYPE_CHECKING:
@@ -74,7 +75,8 @@ def template_format(path: Path, text: str, tokens: Mapping[str, str], control: C
         goes_on = messages[-1].role == "assistant"
         if goes_on:
             turns[-1]["content"] += end
-        rendered = sandbox().render({**tokens, "messages": turns, "add_generation_prompt": not goes_on})
+        variables = {**tokens, "messages": turns, "add_generation_prompt": not goes_on}
+        rendered = well_formed(sandbox().render(variables))
         if goes_on:
             rendered, found, _ = rendered.rpartition(end)
             if not found:
