@@ -1,5 +1,6 @@
 """Generating with the tiny Gemma 3 on both executors: the golden's tokens, whatever company, chunk, group or cache."""
 
+import asyncio
 import itertools
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -69,6 +70,44 @@ def test_drawn_tokens_are_of_the_seed_alone(engine: Engine) -> None:
         assert set(pool.map(lambda _: engine.submit(request).result(60).ids, range(8))) == {alone}
     other = engine.generate("salt", max_tokens=20, temperature=1.3, top_k=40, seed=12, ignore_eos=True).ids
     assert other != alone
+
+
+@pytest.mark.parametrize(
+    "settings", [{"temperature": 1e-6}, {"top_k": 1}, {"top_p": 0}, {"top_p": 1e-6}, {"min_p": 1}], ids=str
+)
+def test_settings_that_leave_only_the_likeliest_token_are_greedy(
+    engine: Engine, golden: dict[str, np.ndarray], settings: dict[str, float]
+) -> None:
+    options = {"temperature": 1.0, "top_k": 0, "top_p": 1.0, "max_tokens": 8, "seed": 1, **settings}
+    found = engine.generate(golden["ids"].tolist(), ignore_eos=True, **options)
+    assert list(found.ids) == golden["made"][:8].tolist()
+
+
+@pytest.mark.parametrize("kept", [512, 513, 262_144, 10**9])
+def test_a_top_k_of_the_whole_vocabulary_or_more_is_no_limit(engine: Engine, kept: int) -> None:
+    options = {"max_tokens": 8, "temperature": 1.5, "top_p": 1.0, "seed": 2**31, "ignore_eos": True}
+    assert (
+        engine.generate("salt", top_k=kept, **options).ids == engine.generate("salt", top_k=0, **options).ids
+    )
+
+
+def test_a_new_engine_draws_what_one_in_use_draws(engine: Engine, cache: str) -> None:
+    """On NumPy what the device draws, as the noise is of the seed, the position and the token alone."""
+    request = GenerateRequest("salt", max_tokens=20, temperature=1.3, top_k=40, seed=42, ignore_eos=True)
+    warm = engine.submit(request).result(60).ids
+    with open_engine(CHECKPOINT, EngineSettings(device="numpy", cache_dir=cache, slots=1)) as fresh:
+        assert fresh.submit(request).result(60).ids == warm
+
+
+async def test_tasks_and_a_stream_left_half_read_disturb_nobody(engine: Engine) -> None:
+    requests = [GenerateRequest(text, max_tokens=10, temperature=0, ignore_eos=True) for text in TEXTS]
+    alone = [engine.submit(one).result(60).ids for one in requests]
+    left = engine.submit(GenerateRequest("salt", temperature=0, ignore_eos=True))
+    async for _ in left:
+        break
+    together = await asyncio.gather(*(engine.submit(one) for one in (*requests, *requests)))
+    assert [result.ids for result in together] == [*alone, *alone]
+    assert left.cancelled()
 
 
 def test_a_conversation_goes_on_from_what_is_kept(engine: Engine) -> None:
