@@ -47,6 +47,12 @@ def test_the_frameworks_find_what_the_engine_finds(run: Any) -> None:
     assert open_count() == 0
 
 
+def test_every_option_of_an_engine_reaches_every_way(run: Any, tmp_path: Path) -> None:
+    options = ("--slots", "2", "--context-length", "200", "--memory-limit", str(1 << 30), "--offline")
+    ways = json.loads(run("--json", *options, "--cache-dir", str(tmp_path)))["ways"]
+    assert [len(found) for found in ways.values()] == [4, 4, 4]
+
+
 def test_a_framework_that_is_not_installed_is_named_with_its_remedy(
     run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -217,3 +217,14 @@ def test_a_user_without_a_home_can_use_what_needs_none(
         )
         assert (done.returncode, b"Traceback" in done.stderr) == (code, False), done.stderr
         assert says in done.stderr
+
+
+def test_the_demo_as_shipped_answers_every_question_in_every_way(environment: dict[str, str]) -> None:
+    done = run(environment, "demo")
+    assert (done.returncode, done.stderr) == (0, b""), done.stderr.decode()
+    _, *ways = done.stdout.decode().split("\n\n")
+    assert [way.split(" (")[0] for way in ways] == ["directly", "LangChain", "LlamaIndex"]
+    for way in ways:
+        _, *answers = way.strip().splitlines()
+        assert len(answers) == 4
+        assert "Mars is red" in answers[0]

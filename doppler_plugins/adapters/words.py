@@ -29,6 +29,11 @@ _SETTINGS = tuple(field.name for field in fields(EngineSettings) if field.name !
 _OPTIONS = tuple(field.name for field in fields(EmbedOptions))
 
 
+def setting_words(settings: EngineSettings) -> dict[str, Any]:
+    """Settings as constructor words of an embedding adapter."""
+    return {name: getattr(settings, name) for name in _SETTINGS}
+
+
 def _path_as_text(value: Any) -> Any:
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
@@ -116,7 +121,7 @@ class EmbeddingWords(BaseModel):
     def _build(self) -> Self:
         settings = EngineSettings.from_environment(**{name: getattr(self, name) for name in _SETTINGS})
         # Fields are frozen for users; here they take what the environment said, once and for every copy.
-        self.__dict__.update({name: getattr(settings, name) for name in _SETTINGS})
+        self.__dict__.update(setting_words(settings))
         self._options = EmbedOptions(**{name: getattr(self, name) for name in _OPTIONS})
         self._lazy = LazyEngine(self.model, settings, self.keep_alive)
         return self

@@ -64,9 +64,9 @@ def demo(settings: EngineSettings, as_json: bool) -> None:
     seconds: dict[str, float] = {}
     for name, needs, way in _WAYS:
         missing = explain_missing(needs, "doppler-plugins") if needs else ""
-        begin = time.perf_counter()
+        began = time.perf_counter()
         ways[name] = f"needs {missing}" if missing else way(settings)
-        seconds[name] = time.perf_counter() - begin
+        seconds[name] = time.perf_counter() - began
     value = {
         name: found if isinstance(found, str) else [asdict(answer) for answer in found]
         for name, found in ways.items()
@@ -90,9 +90,10 @@ def _directly(settings: EngineSettings) -> list[Answer]:
 def _with_langchain(settings: EngineSettings) -> list[Answer]:
     from langchain_core.vectorstores import InMemoryVectorStore
 
+    from doppler_plugins.adapters.words import setting_words
     from doppler_plugins.langchain import DopplerEmbeddings
 
-    with DopplerEmbeddings(model=_MODEL, **asdict(settings)) as embeddings:
+    with DopplerEmbeddings(model=_MODEL, **setting_words(settings)) as embeddings:
         store = InMemoryVectorStore.from_texts(list(_PASSAGES), embeddings)
         found = [store.similarity_search_with_score(question, k=1)[0] for question in _QUESTIONS]
     return [
@@ -105,9 +106,10 @@ def _with_llama_index(settings: EngineSettings) -> list[Answer]:
     from llama_index.core import VectorStoreIndex
     from llama_index.core.schema import TextNode
 
+    from doppler_plugins.adapters.words import setting_words
     from doppler_plugins.llama_index import DopplerEmbedding
 
-    with DopplerEmbedding(model=_MODEL, **asdict(settings)) as embed_model:
+    with DopplerEmbedding(model=_MODEL, **setting_words(settings)) as embed_model:
         nodes = [TextNode(text=passage) for passage in _PASSAGES]
         retriever = VectorStoreIndex(nodes, embed_model=embed_model).as_retriever(similarity_top_k=1)
         found = [retriever.retrieve(question)[0] for question in _QUESTIONS]
