@@ -159,6 +159,26 @@ def test_a_conversation_for_a_base_model_is_refused_by_name(opened: Opening) -> 
         model.generate([{"role": "user", "content": "hello"}], max_tokens=1, chat_format="gemma9")
 
 
+@pytest.mark.parametrize(
+    ("call", "option", "says"),
+    [
+        ("generate", "maxtokens", "GenerateRequest has no option 'maxtokens': did you mean 'max_tokens'"),
+        ("generate", "xyz", "GenerateRequest has no option 'xyz': expected some of chat_format, max_tokens"),
+        ("embed", "dimension", "EmbedRequest has no option 'dimension': did you mean 'dimensions'"),
+    ],
+)
+def test_an_option_that_there_is_not_is_refused_with_the_nearest_one(
+    opened: Opening, call: str, option: str, says: str
+) -> None:
+    with pytest.raises(InputError, match=says):
+        getattr(opened()[0], call)(["text"], **{option: 5})
+
+
+def test_several_texts_at_once_are_told_how(opened: Opening) -> None:
+    with pytest.raises(InputError, match="a list of texts: submit one request for each"):
+        opened()[0].generate(["one", "two"])
+
+
 def test_counting_takes_a_text_and_no_prompts_name(opened: Opening) -> None:
     model, _ = opened()
     with pytest.raises(InputError, match="expected a str"):

@@ -18,6 +18,7 @@
     │   └── DeviceLostError                  the device went away
     ├── InputError (ValueError)              a request's text, size or option can't be served
     │   ├── TextTooLongError                 more tokens than the model takes
+    │   ├── NoChatFormatError                a conversation for a base model, which goes on with a text
     │   └── ChatTemplateError                a checkpoint's chat template is wrong, or refuses the conversation
     ├── EngineClosedError (RuntimeError)     the engine was closed, or inherited through a fork
     ├── CancelledError (RuntimeError)        the request was cancelled
@@ -112,6 +113,17 @@ class TextTooLongError(InputError):
     ) -> None:
         super().__init__(message)
         self.index, self.tokens, self.limit = index, tokens, limit
+
+
+class NoChatFormatError(InputError):
+    """A conversation for a model that has no chat format: a base model, which goes on with a text.
+
+    formats: the built-in chat formats that may be named for it.
+    """
+
+    def __init__(self, message: str = "", *, formats: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.formats = formats
 
 
 class ChatTemplateError(InputError):

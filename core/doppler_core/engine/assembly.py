@@ -16,6 +16,7 @@ from doppler_core.device.executor import Executor
 from doppler_core.device.forked import note_gpu_use, refuse_after_fork
 from doppler_core.device.numpy_executor import NumpyExecutor
 from doppler_core.engine import memory
+from doppler_core.engine.choice import read_defaults
 from doppler_core.engine.engine import Engine
 from doppler_core.engine.fitting import Fixed, fit
 from doppler_core.engine.model_type import ModelType, Opened
@@ -99,6 +100,9 @@ def lower_model(
 def assemble(lowered: Lowered, settings: EngineSettings, progress: Progress | None = None) -> Engine:
     """Open an engine; LimitError before anything is loaded. What was opened is closed again if a later part fails."""
     files, manifest, plan = lowered.files, lowered.manifest, lowered.plan
+    capabilities = lowered.model_type.capabilities(manifest)
+    config = files.tokenizer_files.get("generation_config.json") if capabilities.generates else None
+    defaults = read_defaults(config)
     if "tokenizer.json" not in files.tokenizer_files:
         raise FileFormatError(
             f"{files.path}: the artifact has no tokenizer.json: convert the checkpoint again"
@@ -118,7 +122,7 @@ def assemble(lowered: Lowered, settings: EngineSettings, progress: Progress | No
         return Engine(
             model_id=plan.model or files.path.name,
             identity=_identity(lowered),
-            capabilities=lowered.model_type.capabilities(manifest),
+            capabilities=capabilities,
             plan=plan,
             driver=lowered.model_type.driver(
                 Opened(executor, plan, tokenizer, manifest, lowered.room, files.tokenizer_files)
@@ -127,6 +131,7 @@ def assemble(lowered: Lowered, settings: EngineSettings, progress: Progress | No
             memory_bytes=executor.memory_bytes,
             closing=closing,
             tokenizer=tokenizer,
+            defaults=defaults,
         )
     except BaseException:
         closing()

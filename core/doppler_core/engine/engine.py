@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
+from doppler_core.engine.choice import Defaults
 from doppler_core.engine.handle import Handle
 from doppler_core.engine.model_type import Driver
 from doppler_core.engine.request import (
@@ -18,7 +19,7 @@ from doppler_core.engine.request import (
     GenerateRequest,
     GenerateResult,
 )
-from doppler_core.engine.request_check import check_texts
+from doppler_core.engine.request_check import check_options, check_texts
 from doppler_core.engine.worker import Worker
 from doppler_core.errors import EngineClosedError, InputError
 from doppler_core.plan.op import Plan
@@ -27,11 +28,15 @@ from doppler_core.text.tokenizer import Tokenizer
 ResultT = TypeVar("ResultT")
 
 
+_NOTHING_SAID = Defaults()
+
+
 class Engine:
     """A model on a device. Use it in a `with` block, or call `close`.
 
     identity: a hash that changes with anything that changes the vectors or the text (weights, manifest, executor).
     tokenizer: the model's own; None where it has none.
+    defaults: how the tokens of a request that does not say are chosen.
     """
 
     def __init__(
@@ -46,6 +51,7 @@ class Engine:
         memory_bytes: int,
         closing: Callable[[], None],
         tokenizer: Tokenizer | None = None,
+        defaults: Defaults = _NOTHING_SAID,
     ) -> None:
         self.model_id = model_id
         self.identity = identity
@@ -54,6 +60,7 @@ class Engine:
         self.device = device
         self.memory_bytes = memory_bytes
         self.tokenizer = tokenizer
+        self.defaults = defaults
         self._driver = driver
         self._process = os.getpid()
         self._worker = Worker(driver, closing, model_id)
@@ -80,6 +87,7 @@ class Engine:
         """Embed texts and wait; who is interrupted while waiting gives the request up. Options are the fields of
         EmbedRequest."""
         check_texts(texts)
+        check_options(EmbedRequest, options)
         return _wait(self.submit(EmbedRequest(tuple(texts), **options)))
 
     def generate(
@@ -87,6 +95,7 @@ class Engine:
     ) -> GenerateResult:
         """Go on with a prompt and wait; who is interrupted while waiting gives the request up. Options are the fields
         of GenerateRequest. To read the text as it comes, iterate over `submit(GenerateRequest(...))`."""
+        check_options(GenerateRequest, options)
         whole = prompt if isinstance(prompt, str) else tuple(prompt)
         return _wait(self.submit(GenerateRequest(whole, **options)))  # type: ignore[arg-type]
 

@@ -47,13 +47,13 @@ def fit(
             plan = lower(room)
             if need(plan) <= left:
                 break
-    if room != wanted:
+    if room != wanted and need(plan) <= left:  # else the memory's own error says it
         logger.warning(
-            "%s: %d MB of memory are left, so it keeps %d sequences of %d tokens in place of %d of %d; "
+            "%s: %d MB of memory are left, so it keeps %s of %d tokens in place of %d of %d; "
             "close other engines, or set slots or context_length",
             plan.model,
             max(left, 0) // 10**6,
-            room.slots,
+            "1 sequence" if room.slots == 1 else f"{room.slots} sequences",
             room.context_length,
             wanted.slots,
             wanted.context_length,

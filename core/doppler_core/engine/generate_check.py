@@ -60,6 +60,8 @@ def _check_prompt(prompt: object, vocabulary: int) -> None:
         raise InputError("prompt is empty: expected a str, token ids, or messages")
     if all(isinstance(one, Mapping) for one in prompt):
         return
+    if all(isinstance(one, str) for one in prompt):
+        raise InputError("prompt is a list of texts: submit one request for each")
     for index, one in enumerate(prompt):
         _check_id(f"prompt {index}", one, vocabulary)
 

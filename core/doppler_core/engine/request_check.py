@@ -3,11 +3,13 @@
 Dataclasses check no types, and a str is a sequence of str: unchecked, "eggs" would be four texts.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from difflib import get_close_matches
 from numbers import Integral
 from typing import Any
 
-from doppler_core.engine.request import EmbedRequest
+from doppler_core.engine.request import EmbedRequest, GenerateRequest
 from doppler_core.errors import InputError
 
 
@@ -15,6 +17,16 @@ def check_texts(texts: object) -> None:
     """InputError for one text, or bytes, in place of a collection of texts."""
     if isinstance(texts, str | bytes | bytearray):
         raise InputError(f"texts: expected a list of str, got one {type(texts).__name__}: put it in a list")
+
+
+def check_options(kind: type[EmbedRequest] | type[GenerateRequest], options: Mapping[str, object]) -> None:
+    """InputError for an option that is no field of this kind of request; it names the nearest one."""
+    _, *known = (field.name for field in fields(kind))
+    for name in options:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"expected some of {', '.join(known)}"
+            raise InputError(f"{kind.__name__} has no option {name!r}: {hint}")
 
 
 def check_embed_request(request: Any) -> None:

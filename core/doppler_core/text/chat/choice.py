@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from doppler_core.errors import InputError
+from doppler_core.errors import InputError, NoChatFormatError
 from doppler_core.text.chat.form import ChatFormat, Piece
 from doppler_core.text.chat.gemma3 import GEMMA3
 from doppler_core.text.chat.gemma4 import GEMMA4
@@ -37,9 +37,10 @@ def format_named(name: str) -> ChatFormat:
 
 
 def _refuse(messages: Sequence[Message]) -> tuple[Piece, ...]:
-    raise InputError(
+    raise NoChatFormatError(
         "this model has no chat format: it is a base model, which goes on with a text; generate from a text, or give "
-        f"chat_format= one of {', '.join(_BY_NAME)} if it was taught one"
+        f"chat_format= one of {', '.join(_BY_NAME)} if it was taught one",
+        formats=tuple(_BY_NAME),
     )
 
 
