@@ -1,6 +1,8 @@
 """What a request to generate may ask: wrong fields are named, defaults come from the checkpoint, prompts fit."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +125,17 @@ def test_seeds_are_taken_as_64_bits_and_none_is_another_each_time() -> None:
     assert choose(GenerateRequest("x", seed=2**64 - 3), Defaults(), 300).sampling.seed == 2**64 - 3
     seeds = {choose(GenerateRequest("x"), Defaults(), 300).sampling.seed for _ in range(8)}
     assert len(seeds) == 8
+
+
+def test_no_seed_is_another_seed_in_each_process() -> None:
+    """A default that is called random and is the same after each start."""
+    program = (
+        "from doppler_core.engine.choice import Defaults, choose\n"
+        "from doppler_core.engine.request import GenerateRequest\n"
+        "print(choose(GenerateRequest('x'), Defaults(), 300).sampling.seed)"
+    )
+    seeds = {subprocess.check_output([sys.executable, "-c", program], text=True) for _ in range(2)}
+    assert len(seeds) == 2
 
 
 def test_a_bias_is_taken_from_numbers_of_any_kind() -> None:

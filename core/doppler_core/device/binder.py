@@ -76,15 +76,10 @@ class Binder:
             done += weight.resident_bytes
             if progress is not None:
                 progress(done, total)
-        for op in plan.ops():
-            for constant in op.constants:
-                self._load_constant(constant)
-
-    def _load_constant(self, constant: Constant) -> None:
-        if constant.name not in self._constants:
+        for name, constant in plan.constants().items():
             buffer = self._gpu.storage(constant.resident_bytes)
             write(self._gpu, buffer, 0, make(constant).reshape(-1).view("u1"))
-            self._constants[constant.name] = buffer
+            self._constants[name] = buffer
             self.owned.append(buffer)
 
     def launches(self, op: Op, values: Mapping[str, Any]) -> list[Launch]:

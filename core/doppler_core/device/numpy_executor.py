@@ -73,7 +73,7 @@ class NumpyExecutor:
         self._memory: Memory | None = Memory(
             weights=load_weights(plan, tensors, room, progress),
             vectors=load_vectors(plan, tensors),
-            constants={one.name: make(one) for op in plan.ops() for one in op.constants},
+            constants={name: make(constant) for name, constant in plan.constants().items()},
             buffers=make_buffers({phase: self._arena(phase) for phase in plan.phases}, max_rows),
             states={name: state_array(state) for name, state in self._states.items()},
         )

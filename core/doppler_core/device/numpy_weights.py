@@ -1,12 +1,14 @@
 """Weights as the NumPy executor holds them: expanded to f32 once, or packed and expanded a block of rows at a time."""
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from doppler_core.device.numpy_buffers import aligned
+from doppler_core.device.threads import blas_threads
 from doppler_core.plan.op import Op, Plan
 from doppler_core.plan.operands import Array
 from doppler_core.settings import Progress
@@ -77,18 +79,23 @@ def load_weights(
     multiplied = {name for op, name in matrices if op.meaning != "gather"}
     left = float("inf") if room is None else room
     loaded: dict[str, NumpyWeight] = {name: Packed(tensors[name]) for name in looked_up - multiplied}
-    for number, name in enumerate(sorted(multiplied)):
-        if progress:
-            progress("expanding weights", number, len(multiplied))
+    fitting: list[str] = []
+    for name in sorted(multiplied):
         tensor = tensors[name]
-        need = 4 * tensor.rows * tensor.columns
-        if tensor.dtype == "f32":
-            loaded[name] = Expanded(to_f32(tensor))  # a view of its file, which takes no room
-        elif need > left:
+        need = 0 if tensor.dtype == "f32" else 4 * tensor.rows * tensor.columns  # f32 is a view of its file
+        if need > left:
             loaded[name] = Packed(tensor)
         else:
             left -= need
-            loaded[name] = Expanded(to_f32(tensor))
+            fitting.append(name)
+    with ThreadPoolExecutor(
+        blas_threads()
+    ) as pool:  # the system's handing out of memory takes most of the time
+        arrays = pool.map(lambda name: to_f32(tensors[name]), fitting)
+        for number, (name, array) in enumerate(zip(fitting, arrays, strict=True)):
+            if progress:
+                progress("expanding weights", number, len(fitting))
+            loaded[name] = Expanded(array)
     return loaded
 
 

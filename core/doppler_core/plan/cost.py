@@ -165,6 +165,4 @@ def step_bytes(plan: Plan) -> int:
 
 
 def _constants(plan: Plan) -> int:
-    return sum(
-        {constant.name: constant.resident_bytes for op in plan.ops() for constant in op.constants}.values()
-    )
+    return sum(constant.resident_bytes for constant in plan.constants().values())

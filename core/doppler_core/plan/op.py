@@ -188,6 +188,10 @@ class Plan:
         values = (value for op in self.ops() for value in (*op.inputs, op.output))
         return {value.name: value for value in values if isinstance(value, State)}
 
+    def constants(self) -> dict[str, Constant]:
+        """Every constant the plan reads, once."""
+        return {constant.name: constant for op in self.ops() for constant in op.constants}
+
     def weights(self) -> dict[str, Weight]:
         """Every weight the plan reads, once."""
         return {weight.name: weight for op in self.ops() for weight in op.weights}
