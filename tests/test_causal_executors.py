@@ -76,16 +76,17 @@ def run(request: pytest.FixtureRequest, folder: Path) -> Iterator[Run]:
     executor.close()
 
 
-def lowered(path: Path, kept: str) -> tuple[Plan, dict[str, Tensor]]:
+def lowered(path: Path, kept: str, without: tuple[str, ...] = ()) -> tuple[Plan, dict[str, Tensor]]:
+    """The plan of an artifact with keys and values as `kept`; tensors of these parts are left out."""
     opened = open_artifact(path)
+    tensors = {name: one for name, one in opened.tensors.items() if not set(without) & set(name.split("."))}
     data = manifest_json(load_manifest(opened.manifest))
     data["session"]["kvcache"]["kvDtype"] = kept
     for kernel in data["execution"]["kernels"].values():
         kernel.pop(
             "precision", None
         )  # it says which type the attention kernels were made for; they take both
-    plan = check(CausalModelType().lower(load_manifest(data), opened.tensors, Room(64, 3, CHUNK)))
-    return plan, dict(opened.tensors)
+    return check(CausalModelType().lower(load_manifest(data), tensors, Room(64, 3, CHUNK))), tensors
 
 
 def test_a_prompt_and_the_tokens_after_it_are_those_of_transformers(run: Run) -> None:

@@ -1,12 +1,14 @@
 """Make tiny random Gemma models that generate, and the values transformers computes for them, as an independent oracle.
 
-    python tests/goldens/make_causal.py        (needs torch, transformers, tokenizers and safetensors; a minute)
+    python tests/goldens/make_causal.py [NAME...]     (needs torch, transformers, tokenizers and safetensors; a minute)
 
-Writes three checkpoints beside this file, as a publisher would ship them:
+Writes four checkpoints beside this file, as a publisher would ship them:
     gemma3   sliding and full layers
     gemma4   as E2B: per-layer inputs, shared keys and values, a double-wide tail, two head widths, a vision tower
     gemma4_dense   as the larger ones: values that are keys, key heads of their own in full layers; its config.json has
              the sizes of full layers in overrides by layer number, as transformers 5 writes them
+    gemma4_moe   with experts beside each feed-forward; its golden.npz has the router's probabilities and the experts'
+             sum of layer 0 too
 Each has golden.npz: the ids of a prompt longer than the window, the ids greedy decoding makes of it, and for both
 together the hidden state after the embedding, after every layer (the last one normed), and the logits. All in f32, from
 weights rounded to bf16 as the file has them. Transformers initialises norms and factors to constants; here all are
@@ -119,6 +121,28 @@ def gemma4_dense() -> PreTrainedModel:
     )
 
 
+def gemma4_moe() -> PreTrainedModel:
+    return Gemma4ForCausalLM(
+        Gemma4TextConfig(
+            **TEXT,
+            intermediate_size=96,
+            num_hidden_layers=2,
+            num_key_value_heads=2,
+            num_global_key_value_heads=1,
+            head_dim=16,
+            global_head_dim=32,
+            attention_k_eq_v=True,
+            sliding_window=8,
+            layer_types=[SLIDING, FULL],
+            hidden_size_per_layer_input=0,
+            enable_moe_block=True,
+            num_experts=4,
+            top_k_experts=2,
+            moe_intermediate_size=32,
+        )
+    )
+
+
 def randomise(model: PreTrainedModel, seed: int, plus_one: bool) -> None:
     """Give every weight and factor a random value of sensible size, rounded to bf16.
 
@@ -183,6 +207,16 @@ def values(model: PreTrainedModel, ids: torch.Tensor) -> list[torch.Tensor]:
     return [*(state[0] for state in out.hidden_states), out.logits[0]]
 
 
+def mixture(model: PreTrainedModel) -> dict[str, np.ndarray]:
+    """What layer 0's router and experts give in the model's next run, if it has them; empty until then."""
+    found: dict[str, np.ndarray] = {}
+    layer = model.get_decoder().layers[0]
+    if hasattr(layer, "router"):
+        layer.router.register_forward_hook(lambda _, __, out: found.update(router=out[0].numpy()))
+        layer.experts.register_forward_hook(lambda _, __, out: found.update(experts=out.numpy()))
+    return found
+
+
 def publishers_config(folder: Path, extra: dict[str, object]) -> None:
     """Put sizes of full layers in keys of their own, as publishers do, in place of overrides by layer number."""
     path = folder / "config.json"
@@ -224,6 +258,7 @@ def make(name: str, build: type, family: str) -> None:
     model = kind.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
     everything, good = greedy(model, ids)
     assert good
+    mixed = mixture(model)
     *hidden, logits = values(model, everything)
     golden = {
         "ids": ids[0].numpy(),
@@ -231,15 +266,18 @@ def make(name: str, build: type, family: str) -> None:
         "hidden": torch.stack(hidden).numpy(),
         "logits": logits.numpy(),
     }
+    golden |= mixed
     np.savez_compressed(folder / "golden.npz", **golden)
     print(name, "seed", seed, {key: value.shape for key, value in golden.items()}, golden["made"].tolist())
 
 
+BUILDS = {"gemma3": gemma3, "gemma4": gemma4, "gemma4_dense": gemma4_dense, "gemma4_moe": gemma4_moe}
+
+
 def main() -> None:
     torch.set_num_threads(1)
-    make("gemma3", gemma3, "gemma3")
-    make("gemma4", gemma4, "gemma4")
-    make("gemma4_dense", gemma4_dense, "gemma4")
+    for name in sys.argv[1:] or BUILDS:
+        make(name, BUILDS[name], name.split("_")[0])
 
 
 if __name__ == "__main__":
