@@ -49,7 +49,7 @@ def lines(row: Row) -> Iterator[str]:
         ratio = f"; ratio {median(row['alone']['ratios'][what]):.2f}" if "ratios" in row["alone"] else ""
         yield f"{what}, tokens/s: {speeds}{ratio}"
     if "same" in row["alone"]:
-        yield f"tokens before the first that is not {REFERENCE}'s, of {TOKENS}: {row['alone']['same']}"
+        yield f"of {TOKENS} tokens the same as {REFERENCE} made, to the first other one: {row['alone']['same']}"
     if "merged" in row:
         one, several = (median(row["merged"][kind]) for kind in ("one", "at_once"))
         yield f"{AT_ONCE} requests at once, tokens/s: {several:.1f}, one {one:.1f}"
