@@ -20,7 +20,10 @@ GROUPS: tuple[Group, ...] = (HOOKS, MODEL_TYPES, ADAPTERS)
 
 #: What pyproject declares, for a source tree that was never installed and for metadata older than the code.
 BUILTINS: dict[Group, dict[str, str]] = {
-    MODEL_TYPES: {"embedding": "doppler_plugins.model_types.embedding:EmbeddingModelType"},
+    MODEL_TYPES: {
+        "causal": "doppler_plugins.model_types.causal:CausalModelType",
+        "embedding": "doppler_plugins.model_types.embedding:EmbeddingModelType",
+    },
     ADAPTERS: {
         "langchain.embeddings": "doppler_plugins.langchain:DopplerEmbeddings",
         "llama_index.embedding": "doppler_plugins.llama_index:DopplerEmbedding",

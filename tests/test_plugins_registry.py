@@ -46,6 +46,7 @@ def test_built_ins_are_found_through_the_entry_points_of_the_installed_project()
 def test_built_ins_are_found_without_any_metadata(tmp_path: Path) -> None:
     declarations = find_declarations([str(tmp_path)])
     assert [item.name for item in declarations] == [
+        "causal",
         "embedding",
         "langchain.embeddings",
         "llama_index.embedding",
