@@ -3,10 +3,13 @@
 Takes the place of `open_engine`. A conversation is what a chat model takes and a base model refuses.
 """
 
+import _thread
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from doppler_core.engine.choice import Defaults
 from doppler_core.engine.engine import Engine
 from doppler_core.engine.request import (
     Capabilities,
@@ -17,35 +20,42 @@ from doppler_core.engine.request import (
     TokenLogprob,
     Usage,
 )
-from doppler_core.errors import InputError, TextTooLongError
+from doppler_core.errors import NoChatFormatError, TextTooLongError
 from doppler_core.settings import EngineSettings
 
 
 @dataclass
 class ScriptedGenerator:
-    """What the model says and saw. `answers`: the words of each answer in turn; the last one is said for ever."""
+    """What the model says and saw. `answers`: the words of each answer in turn; the last one is said for ever.
+    temperature: what it has where a request does not say. embeds: it does nothing else."""
 
     answers: list[list[str]] = field(default_factory=lambda: [["Hello", " there", "."]])
     chats: bool = True
+    embeds: bool = False
     context: int = 100
     before_step: Callable[[int], None] = lambda step: None
     requests: list[GenerateRequest] = field(default_factory=list)
     cancelled: int = 0
     steps: int = 0
+    temperature: float = 0.0
+    progress: tuple[int, int] | None = None
     settings: EngineSettings | None = None
 
     def open_engine(self, model: str, settings: EngineSettings, progress: Any = None) -> Engine:
         """Stands for doppler_plugins.opening.open_engine."""
         self.settings = settings
+        if progress is not None and self.progress is not None:
+            progress("expanding weights", *self.progress)
         return Engine(
             model_id=model,
             identity="0",
-            capabilities=Capabilities(generates=True, context_length=self.context),
+            capabilities=Capabilities(self.embeds, not self.embeds, context_length=self.context),
             plan=None,  # type: ignore[arg-type]  # nothing here is lowered
             driver=Driver(self),
             device="scripted",
             memory_bytes=0,
             closing=lambda: None,
+            defaults=Defaults(temperature=self.temperature),
         )
 
     @property
@@ -70,7 +80,8 @@ class Job:
     def say(self) -> None:
         self.script.steps += 1
         most = self.request.max_tokens
-        if most is not None and len(self.said) >= most:
+        room = self.script.context - self.prompt_tokens
+        if len(self.said) >= (room if most is None else min(most, room)):
             self.reason = "length"
         elif len(self.said) < len(self.words):
             self.script.before_step(len(self.said))
@@ -118,7 +129,7 @@ class Driver:
     def prepare(self, request: GenerateRequest, submitted: float) -> Job:
         script = self._script
         if not isinstance(request.prompt, str) and not script.chats:
-            raise InputError("this model has no chat format")
+            raise NoChatFormatError("this model has no chat format", formats=("gemma3", "gemma4"))
         texts = (
             [request.prompt] if isinstance(request.prompt, str) else [m["content"] for m in request.prompt]
         )  # type: ignore[call-overload,index]
@@ -138,3 +149,10 @@ class Driver:
 
     def count_tokens(self, text: str, prompt_name: str | None = None) -> int:
         return len(text.split())
+
+
+def interrupt_at_5(step: int) -> None:
+    """Ctrl-C, once what was said before is certainly shown."""
+    if step == 5:
+        time.sleep(0.2)
+        _thread.interrupt_main()

@@ -78,9 +78,18 @@ def test_queries_and_documents_get_their_own_prompts(run: Any, tiny_artifact: Pa
 def test_stdin_gives_a_vector_per_line_empty_lines_too(
     run: Any, tiny_artifact: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"one\r\n\nbroken \xff byte\n")))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"one\r\n\nthree\n")))
     done = run("embed", tiny_artifact)
     assert [json.loads(line)["source"] for line in done.out.splitlines()] == ["line 1", "line 2", "line 3"]
+
+
+def test_a_line_that_is_no_utf8_is_an_error_that_names_it(
+    run: Any, tiny_artifact: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"one\nbroken \xff byte\n")))
+    done = run("embed", tiny_artifact)
+    assert done.code == 2
+    assert "line 2 of stdin: expected UTF-8 text, found byte 0xff at 7" in done.err
 
 
 def test_a_dash_reads_stdin_in_its_place(

@@ -1,10 +1,12 @@
 """The commands that generate, on tiny random models through the whole engine: one answer, however it is asked for."""
 
+import contextlib
 import io
 import json
 import os
 import pty
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -74,8 +76,34 @@ def test_generate_shows_what_the_engine_makes(run: Any, model: Path) -> None:
 
 
 def test_a_seed_gives_the_same_text_and_another_another(run: Any, model: Path) -> None:
-    texts = [run("generate", model, "the star", "--seed", seed, "--max-tokens", 12)[1] for seed in (1, 1, 2)]
+    options = ("--max-tokens", 12, "--temperature", 1)
+    texts = [run("generate", model, "the star", "--seed", seed, *options)[1] for seed in (1, 1, 2)]
     assert texts[0] == texts[1] != texts[2]
+
+
+def test_the_model_says_whether_there_is_a_choice(run: Any, tmp_path: Path) -> None:
+    for samples in (False, True):
+        folder = tmp_path / f"samples-{samples}"
+        shutil.copytree(GOLDENS / "gemma4", folder)
+        config = folder / "generation_config.json"
+        said = json.loads(config.read_text()) | {"do_sample": samples, "temperature": 1.0}
+        config.write_text(json.dumps(said))
+        code, _, err = run("generate", folder, "the star", "--max-tokens", 2, "--seed", 1)
+        assert code == 0
+        assert ("nothing to choose at temperature 0" in err) == (not samples)
+
+
+def test_every_token_with_a_logarithm_has_its_text(run: Any, model: Path) -> None:
+    options = ("--temperature", 0, "--max-tokens", 8, "--logprobs", 3, "--json")
+    found = deltas(run("generate", model, "the star is", *options)[1])
+    told = [one for delta in found for one in delta.get("logprobs", ())]
+    assert len(told) == 8
+    for one in told:
+        assert [set(likely) for likely in one["top"]] == [{"id", "logprob", "text"}] * 3
+        assert one["text"]
+        assert one["top"][0]["text"] == one["text"]  # at temperature 0
+    whole = "".join(one["text"] for one in told)
+    assert "\ufffd" in whole or whole == "".join(delta["text"] for delta in found)
 
 
 def test_a_conversation_is_one_prompt_however_it_is_told(run: Any, model: Path) -> None:
@@ -133,13 +161,22 @@ def test_a_terminal_gets_prompts_keeps_on_after_ctrl_c_and_ends_with_ctrl_d(mode
         # Between a prompt and the wait for a line Python sees no signal: a person presses the key again.
         _until(ours, "Ctrl-D ends", lambda: process.send_signal(signal.SIGINT))
         os.write(ours, b"the star\n")
-        assert "answer 3 tokens" in _until(ours, "length\r\n")
-        os.write(ours, b"\x04")
-        assert process.wait(timeout=20) == 0
+        assert "answer 3 tokens" in _until(ours, "length (--max-tokens)\r\n")
+        _until(ours, "> ")  # before the prompt the terminal would take the key for itself
+        assert _pressed_until_it_ends(process, ours, b"\x04") == 0
     finally:
         process.kill()
         process.wait()
         os.close(ours)
+
+
+def _pressed_until_it_ends(process: subprocess.Popen[bytes], terminal: int, key: bytes) -> int:
+    """The exit code. A key that comes while the terminal changes its mode for a line is lost: it is pressed again."""
+    for _ in range(40):
+        os.write(terminal, key)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.wait(timeout=0.5)
+    raise AssertionError("the program goes on")
 
 
 def _until(terminal: int, mark: str, nudge: Callable[[], None] = lambda: None) -> str:

@@ -10,7 +10,7 @@ import click
 from doppler_core.settings import EngineSettings
 from doppler_plugins.cli.bench_generate import bench_generate
 from doppler_plugins.cli.options import engine_options
-from doppler_plugins.cli.output import emit, json_option, terminal_progress
+from doppler_plugins.cli.output import emit, json_option, progress_line
 
 _SENTENCE = (
     "river stone carries morning light under the old bridge while people walk to work and count small coins for "
@@ -41,10 +41,9 @@ def bench_embed(settings: EngineSettings, model: str, documents: int, repeats: i
     """Open MODEL, warm it up, then embed documents of mixed lengths, and single queries."""
     from doppler_plugins.opening import open_engine
 
-    progress = terminal_progress()
     texts = _documents(documents)
-    begin = time.perf_counter()
-    with open_engine(model, settings, progress) as engine:
+    began = time.perf_counter()
+    with progress_line() as progress, open_engine(model, settings, progress) as engine:
         opened = time.perf_counter()
         engine.warmup()
         warm = time.perf_counter()
@@ -64,7 +63,7 @@ def bench_embed(settings: EngineSettings, model: str, documents: int, repeats: i
             "documents": documents,
             "tokens": tokens,
             "repeats": repeats,
-            "open_seconds": opened - begin,
+            "open_seconds": opened - began,
             "warmup_seconds": warm - opened,
             "seconds": statistics.median(runs),
             "seconds_each": runs,

@@ -11,7 +11,7 @@ import click
 from doppler_core.errors import InputError
 from doppler_core.settings import EngineSettings
 from doppler_plugins.cli.options import engine_options
-from doppler_plugins.cli.output import emit, json_option, terminal_progress
+from doppler_plugins.cli.output import emit, json_option, progress_line
 
 if TYPE_CHECKING:
     from doppler_core.engine.engine import Engine
@@ -48,9 +48,8 @@ def bench_generate(
     """Open MODEL, warm it up, then run one request at a time, and several at once. No prompt begins like another."""
     from doppler_plugins.opening import open_engine
 
-    progress = terminal_progress()
-    begin = time.perf_counter()
-    with open_engine(model, settings, progress) as engine:
+    began = time.perf_counter()
+    with progress_line() as progress, open_engine(model, settings, progress) as engine:
         opened = time.perf_counter()
         _check_room(engine, prompt_tokens, new_tokens)
         engine.warmup()
@@ -72,7 +71,7 @@ def bench_generate(
             "new_tokens": new_tokens,
             "requests": requests,
             "repeats": repeats,
-            "open_seconds": opened - begin,
+            "open_seconds": opened - began,
             "warmup_seconds": warm - opened,
             "prefill_tokens_per_second": _medians(
                 [one.usage.prompt_tokens / one.timings.prefill for one in alone]
@@ -94,7 +93,7 @@ def _check_room(engine: "Engine", prompt_tokens: int, new_tokens: int) -> None:
 
 
 def _prompts(engine: "Engine", tokens: int) -> Iterator[str]:
-    """Texts of about so many tokens and no more, no two with the same begin."""
+    """Texts of about so many tokens and no more, no two with the same beginning."""
     words = (_SENTENCE * (tokens // 10 + 1)).split()
     for number in itertools.count():
         few, many = 0, len(words)
@@ -109,13 +108,13 @@ def _run(engine: "Engine", prompts: list[str], new_tokens: int) -> "tuple[list[G
     """Answers to all prompts at once, each of as many tokens, and the seconds that they took together."""
     from doppler_core.engine.request import GenerateRequest
 
-    begin = time.perf_counter()
+    began = time.perf_counter()
     handles = [
         engine.submit(GenerateRequest(prompt, max_tokens=new_tokens, temperature=0, ignore_eos=True))
         for prompt in prompts
     ]
     results = [handle.result() for handle in handles]
-    return results, time.perf_counter() - begin
+    return results, time.perf_counter() - began
 
 
 def _medians(values: list[float]) -> dict[str, Any]:

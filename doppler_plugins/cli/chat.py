@@ -4,124 +4,180 @@ In a terminal Ctrl-C stops the reply and Ctrl-D ends; in a pipe each line is a t
 """
 
 import contextlib
-import io
+import re
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from doppler_core.errors import InputError
 from doppler_core.settings import EngineSettings
+from doppler_plugins.cli.answer import cut, delta_json, limit_reached, shown_text, summary
 from doppler_plugins.cli.generation import (
     conversation,
-    delta_json,
     generation_options,
-    shown_text,
-    summary,
+    in_options_words,
+    warn_of_no_choice,
 )
+from doppler_plugins.cli.opened import opened
 from doppler_plugins.cli.options import engine_options
-from doppler_plugins.cli.output import terminal_progress
+from doppler_plugins.cli.shortening import Turns, first_turn, shortened
+from doppler_plugins.cli.stdin import stdin_lines
 
 if TYPE_CHECKING:
     from doppler_core.engine.engine import Engine
 
-_HELP = "/reset forgets the conversation, /help says this; Ctrl-C stops a reply, Ctrl-D ends"
+_HELP = "/reset forgets the conversation, /help says this, /bye ends; Ctrl-C stops a reply, Ctrl-D ends"
+_COMMAND = re.compile(r"/\w+")  # and nothing behind it: "/etc/hosts is a file" is a turn
+_ENDS = ("/bye", "/exit")
 
 
 @click.command(short_help="Hold a conversation.")
 @click.argument("model")
 @click.option("--system", help="What the model is told beforehand.")
+@click.option(
+    "--truncate", is_flag=True, help="Drop the oldest turns where the context is full, never --system."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each reply.")
 @generation_options
 @engine_options
 def chat(
-    settings: EngineSettings, answer: dict[str, Any], model: str, system: str | None, as_json: bool
+    settings: EngineSettings,
+    answer: dict[str, Any],
+    model: str,
+    system: str | None,
+    truncate: bool,
+    as_json: bool,
 ) -> None:
-    """Talk with MODEL. Each line of yours is a turn; the lines /reset and /help are commands."""
-    from doppler_plugins.opening import open_engine
-
+    """Talk with MODEL. Each line of yours is a turn; /reset forgets the turns, /help lists what there is, /bye ends."""
     at_terminal = sys.stdin.isatty()
-    with open_engine(model, settings, terminal_progress()) as engine:
+    with opened(model, settings, "generate") as engine:
+        warn_of_no_choice(engine, answer)
         # A model without a chat format is refused before anybody has written a line.
-        engine.generate(conversation(system, "Hi"), max_tokens=0, chat_format=answer["chat_format"])
+        with in_options_words("--system", "shorten it"):
+            engine.generate(conversation(system, "Hi"), max_tokens=0, chat_format=answer["chat_format"])
         if at_terminal:
             click.echo(f"{engine.model_id} on {engine.device}; {_HELP}", err=True)
+        talk = _Talk(engine, answer, truncate, as_json, at_terminal)
         turns = conversation(system)
-        for line in _lines(at_terminal):
-            if line == "/help":
-                click.echo(_HELP, err=True)
-            elif line == "/reset":
+        for number, line in _lines(at_terminal):
+            if line in _ENDS:
+                return
+            if line == "/reset":
                 turns = conversation(system)
+                click.echo("the conversation is forgotten", err=True)
+            elif _COMMAND.fullmatch(line):
+                click.echo(
+                    _HELP if line == "/help" else f"no such command: {line}; /help lists them", err=True
+                )
             else:
-                try:
-                    turns = _answered(
-                        engine, [*turns, *conversation(None, line)], answer, as_json, at_terminal
-                    )
-                except InputError as error:
-                    if not at_terminal:
-                        raise
-                    click.echo(f"{error}\nthis turn is forgotten; /reset begins anew", err=True)
+                turns = talk.go_on(turns, number, line)
 
 
-def _answered(
-    engine: "Engine", turns: list[dict[str, str]], answer: dict[str, Any], as_json: bool, at_terminal: bool
-) -> list[dict[str, str]]:
-    """The conversation with the reply to its last turn; as it was before that turn where nothing was replied."""
-    from doppler_core.engine.request import Delta, GenerateRequest
+@dataclass
+class _Talk:
+    """How turns are answered, and whether it was said that the oldest are dropped."""
 
-    handle = engine.submit(GenerateRequest(tuple(turns), **answer))
-    reply, last = "", Delta("", finish_reason="cancelled")
-    with contextlib.nullcontext(_silent) if as_json else shown_text() as show:
+    engine: "Engine"
+    answer: dict[str, Any]
+    truncate: bool
+    as_json: bool
+    at_terminal: bool
+    dropping: bool = False
+
+    def go_on(self, turns: Turns, number: int, line: str) -> Turns:
+        """The conversation with `line` and the reply to it; as it was where there is none."""
         try:
-            for delta in handle:
-                reply += delta.text
-                show(delta.text)
-                last = delta if delta.finish_reason else last
-        except KeyboardInterrupt:
-            handle.cancel()
-            if not at_terminal:
+            return self._answered(self._shortened([*turns, *conversation(None, line)]), number)
+        except InputError as error:
+            if not self.at_terminal:
+                click.echo(f"line {number} and what follows it have no reply", err=True)
                 raise
-    if as_json:
-        click.echo(delta_json(replace(last, text=reply, ids=(), logprobs=())))
-    elif at_terminal:
-        click.echo(summary(last), err=True)
-    return [*turns, {"role": "assistant", "content": reply}] if reply else turns[:-1]
+            click.echo(f"{error}\nthis turn is forgotten; /reset begins anew", err=True)
+        except KeyboardInterrupt:
+            if not self.at_terminal:
+                raise
+            click.echo("cancelled; this turn is forgotten", err=True)
+        return turns
+
+    def _shortened(self, turns: Turns) -> Turns:
+        if not self.truncate:
+            return turns
+        kept = shortened(self.engine, turns, self.answer)
+        if len(kept) < len(turns) and not self.dropping:
+            self.dropping = True
+            click.echo("the context is full: the oldest turns are dropped from here on", err=True)
+        return kept
+
+    def _answered(self, turns: Turns, number: int) -> Turns:
+        """The conversation with the reply to its last turn; as it was before that turn where nothing was replied."""
+        from doppler_core.engine.request import Delta, GenerateRequest
+
+        most = self.answer["max_tokens"]
+        handle = self.engine.submit(GenerateRequest(tuple(turns), **self.answer))
+        reply, last = "", Delta("", finish_reason="cancelled")
+        alone = len(turns) == first_turn(turns) + 1
+        with (
+            in_options_words(*(_TURN if alone else _CONVERSATION)),
+            contextlib.nullcontext(_silent) if self.as_json else shown_text(line_for_nothing=True) as show,
+        ):
+            try:
+                for delta in handle:
+                    reply += delta.text
+                    show(delta.text)
+                    last = delta if delta.finish_reason else last
+            except KeyboardInterrupt:
+                handle.cancel()
+                if not self.at_terminal:
+                    raise
+        if self.as_json:
+            more = {
+                "limit": limit_reached(last, most),
+                "model": self.engine.model_id,
+                "device": self.engine.device,
+            }
+            click.echo(delta_json(replace(last, text=reply, ids=(), logprobs=()), None, **more))
+        elif self.at_terminal:
+            click.echo(summary(last, most), err=True)
+        elif reason := cut(last, most):
+            click.echo(f"line {number}: the reply is cut ({reason})", err=True)
+        return [*turns, {"role": "assistant", "content": reply}] if reply else turns[:-1]
+
+
+_TURN = ("this turn", "shorten it")
+_CONVERSATION = ("the conversation", "/reset forgets it, --truncate drops its oldest turns")
 
 
 def _silent(_: str) -> None:
     """Where a reply is shown whole."""
 
 
-def _lines(at_terminal: bool) -> Iterator[str]:
+def _lines(at_terminal: bool) -> Iterator[tuple[int, str]]:
     """What the user says, line by line, until the end; a line of white space says nothing."""
-    if at_terminal:
-        with contextlib.suppress(ImportError):
-            import readline  # noqa: F401 - input() edits lines and remembers them once it is imported
-    elif isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(encoding="utf-8", errors="replace")
+    number = 0
+    for number, line in enumerate(_typed(), 1) if at_terminal else stdin_lines():
+        if text := line.strip():
+            yield number, text
+    if number == 0 and not at_terminal:
+        raise InputError("stdin is empty: expected a turn in each line")
+
+
+def _typed() -> Iterator[str]:
+    """Lines from the terminal, until Ctrl-D."""
+    with contextlib.suppress(ImportError):
+        import readline  # noqa: F401 - input() edits lines and remembers them once it is imported
     while True:
         try:
-            line = _line() if at_terminal else sys.stdin.readline()
-        except KeyboardInterrupt:
-            if not at_terminal:
-                raise
-            click.echo("\n(Ctrl-D ends)", err=True)
-            continue
-        if not line:
+            # The prompt is no part of a result.
+            if not sys.stdout.isatty():
+                click.echo("> ", err=True, nl=False)
+            line = input("> " if sys.stdout.isatty() else "")
+        except EOFError:
+            click.echo(err=True)
             return
-        if line.strip():
-            yield line.strip()
-
-
-def _line() -> str:
-    """A line from the terminal with its line break; nothing at the end. The prompt is no part of a result."""
-    try:
-        if sys.stdout.isatty():
-            return input("> ") + "\n"
-        click.echo("> ", err=True, nl=False)
-        return input() + "\n"
-    except EOFError:
-        click.echo(err=True)
-        return ""
+        except KeyboardInterrupt:
+            click.echo("\n(Ctrl-D ends)", err=True)
+        else:
+            yield line

@@ -9,7 +9,7 @@ import click
 from doppler_core.errors import ModelNotFoundError
 from doppler_core.settings import EngineSettings
 from doppler_plugins.cli.options import source_options
-from doppler_plugins.cli.output import emit, json_option, size, terminal_progress
+from doppler_plugins.cli.output import emit, json_option, progress_line, size
 
 
 @click.command(short_help="Make an artifact of a checkpoint.")
@@ -37,7 +37,8 @@ def convert(settings: EngineSettings, checkpoint: str, out: Path | None, force: 
     if is_artifact(path):
         raise ModelNotFoundError(f"{path} is an artifact already: expected a publisher's checkpoint")
     found = resolve_checkpoint(path, settings)
-    done = convert_checkpoint(found, settings, out, replace=force, progress=terminal_progress())
+    with progress_line() as progress:
+        done = convert_checkpoint(found, settings, out, replace=force, progress=progress)
     stored = sum(shard.bytes for shard in done.info.shards)
     lines = [f"{one.path} = {json.dumps(one.value)} ({one.source})" for one in found.resolutions]
     lines += [f"not converted: {name}" for name in done.skipped]

@@ -1,5 +1,6 @@
 """`embed`: texts in, vectors out, in the order of the texts and a batch at a time."""
 
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -10,8 +11,9 @@ import click
 
 from doppler_core.errors import TextTooLongError
 from doppler_core.settings import EngineSettings
+from doppler_plugins.cli.opened import opened
 from doppler_plugins.cli.options import engine_options
-from doppler_plugins.cli.output import emit, json_option, terminal_progress
+from doppler_plugins.cli.output import emit, json_option, progress_line
 from doppler_plugins.cli.texts import Text, read_texts
 from doppler_plugins.cli.vectors import vector_writer
 
@@ -63,7 +65,6 @@ def embed(
     Without --out the result is one JSON object per text; with --json one object in all, vectors included.
     """
     from doppler_plugins.adapters.embed_options import EmbedOptions, embed_request
-    from doppler_plugins.opening import open_engine
 
     options = EmbedOptions(
         dimensions=dimensions,
@@ -74,10 +75,15 @@ def embed(
         output_dtype=output_dtype,  # type: ignore[arg-type]
     )
     kind: Kind = "query" if is_query else "document"
-    progress = terminal_progress()
     items = read_texts(texts, files)
     total = Total()
-    with vector_writer(out, collect=as_json) as writer, open_engine(model, settings, progress) as engine:
+    with (
+        vector_writer(out, collect=as_json) as writer,
+        opened(model, settings, "embed") as engine,
+        progress_line() as line,
+    ):
+        # Vectors that go to a terminal would be written into the line, and show how far it is themselves.
+        progress = None if out is None and not as_json and sys.stdout.isatty() else line
         for batch in _batches(items):
             request = embed_request(options, kind, [item.text for item in batch], None, engine.capabilities)
             try:

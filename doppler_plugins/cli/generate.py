@@ -1,24 +1,24 @@
 """`generate`: a text goes in, and what the model makes of it comes out while it is made."""
 
-import io
 import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from doppler_core.errors import TextTooLongError
 from doppler_core.settings import EngineSettings
+from doppler_plugins.cli.answer import delta_json, limit_reached, shown_text, summary
 from doppler_plugins.cli.generation import (
     conversation,
-    delta_json,
     generation_options,
-    shown_text,
-    summary,
+    in_options_words,
+    warn_of_no_choice,
 )
+from doppler_plugins.cli.opened import opened
 from doppler_plugins.cli.options import engine_options
-from doppler_plugins.cli.output import terminal_progress
+from doppler_plugins.cli.stdin import stdin_text
 
 if TYPE_CHECKING:
+    from doppler_core.engine.engine import Engine
     from doppler_core.engine.handle import Handle
     from doppler_core.engine.request import GenerateResult
 
@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 )
 @click.option("--system", help="With --chat: what the model is told beforehand.")
 @click.option(
-    "--truncate", is_flag=True, help="Drop the begin of a prompt that is too long instead of failing."
+    "--truncate", is_flag=True, help="Drop the beginning of a prompt that is too long instead of failing."
 )
+@click.option("--ignore-eos", is_flag=True, help="Go on past the model's end tokens.")
 @click.option("--logprobs", type=int, help="With --json: of each token, and of so many likeliest ones.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each piece of the answer.")
 @generation_options
@@ -45,12 +46,16 @@ def generate(
     as_chat: bool,
     system: str | None,
     truncate: bool,
+    ignore_eos: bool,
     logprobs: int | None,
     as_json: bool,
 ) -> None:
-    """Go on with PROMPT, or answer it with --chat. Without PROMPT, or where it is `-`, it is read from stdin."""
+    """Go on with PROMPT, or answer it with --chat.
+
+    Without PROMPT it is read from stdin, from a terminal only where PROMPT is `-`: UTF-8, one line break at its end left
+    out.
+    """
     from doppler_core.engine.request import GenerateRequest
-    from doppler_plugins.opening import open_engine
 
     if logprobs is not None and not as_json:
         raise click.UsageError("--logprobs are printed with --json")
@@ -59,36 +64,35 @@ def generate(
     text = _read(prompt)
     request = GenerateRequest(
         tuple(conversation(system, text)) if as_chat else text,
+        ignore_eos=ignore_eos,
         logprobs=logprobs,
         overflow="truncate_left" if truncate else "error",
         **answer,
     )
-    with open_engine(model, settings, terminal_progress()) as engine:
+    with opened(model, settings, "generate") as engine:
+        warn_of_no_choice(engine, answer)
         handle = engine.submit(request)
         try:
-            if as_json:
-                _print_deltas(handle, {"model": engine.model_id, "device": engine.device})
-            else:
-                _print_text(handle)
-        except TextTooLongError as error:
-            raise TextTooLongError(
-                f"the prompt has {error.tokens} tokens and the context {error.limit}: shorten it, --truncate, or give a "
-                "larger --context-length"
-            ) from error
+            with in_options_words("the prompt", "shorten it, --truncate"):
+                if as_json:
+                    _print_deltas(engine, handle, answer["max_tokens"])
+                else:
+                    _print_text(handle, answer["max_tokens"])
         finally:
             handle.cancel()
 
 
-def _print_deltas(handle: "Handle[GenerateResult]", last: dict[str, str]) -> None:
+def _print_deltas(engine: "Engine", handle: "Handle[GenerateResult]", max_tokens: int | None) -> None:
     for delta in handle:
-        click.echo(delta_json(delta, **(last if delta.finish_reason else {})))
+        more = {"limit": limit_reached(delta, max_tokens), "model": engine.model_id, "device": engine.device}
+        click.echo(delta_json(delta, engine.tokenizer, **(more if delta.finish_reason else {})))
 
 
-def _print_text(handle: "Handle[GenerateResult]") -> None:
+def _print_text(handle: "Handle[GenerateResult]", max_tokens: int | None) -> None:
     with shown_text() as show:
         for delta in handle:
             show(delta.text)
-    click.echo(summary(delta), err=True)
+    click.echo(summary(delta, max_tokens), err=True)
 
 
 def _read(prompt: str | None) -> str:
@@ -96,6 +100,4 @@ def _read(prompt: str | None) -> str:
         return str(prompt)
     if prompt is None and sys.stdin.isatty():
         raise click.UsageError("give a prompt as an argument, or on stdin (`-` reads it here)")
-    if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(encoding="utf-8", errors="replace")
-    return sys.stdin.read()
+    return stdin_text()

@@ -1,30 +1,37 @@
-"""What `generate` and `chat` share: the options of an answer, and how one is shown while it is made."""
+"""What `generate` and `chat` share: the options of an answer, and what of them does nothing or went wrong."""
 
 import functools
-import io
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from doppler_plugins.cli.output import json_text
+from doppler_core.errors import NoChatFormatError, TextTooLongError
 
 if TYPE_CHECKING:
-    from doppler_core.engine.request import Delta
+    from doppler_core.engine.engine import Engine
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-# A model's text may hold any character; on a terminal those that move its cursor are left out.
-_CONTROLS = {code: None for code in (*range(32), 127, *range(128, 160)) if chr(code) not in "\n\t"}
+_CHAT_FORMATS = ("gemma3", "gemma4")
+_CHOOSING = (
+    "top_k",
+    "top_p",
+    "min_p",
+    "seed",
+)  # these choose among tokens, of which temperature 0 leaves one
 
 _OPTIONS = {
     "max_tokens": click.option(
         "--max-tokens", type=int, help="Most tokens to make; without it, to the context's end."
     ),
-    "temperature": click.option("--temperature", type=float, help="0 = always the likeliest token."),
+    "temperature": click.option(
+        "--temperature",
+        type=float,
+        help="0 = always the likeliest token. Without it, and without those below, as the model's "
+        "generation_config.json says; where that says nothing, the likeliest token.",
+    ),
     "top_k": click.option("--top-k", type=int, help="Choose among so many likeliest tokens; 0 = all."),
     "top_p": click.option(
         "--top-p", type=float, help="Choose among the likeliest that have this probability together."
@@ -32,10 +39,23 @@ _OPTIONS = {
     "min_p": click.option(
         "--min-p", type=float, help="Choose among those at least this probable, relative to the likeliest."
     ),
-    "seed": click.option("--seed", type=int, help="The same seed, the same text."),
+    "repetition_penalty": click.option(
+        "--repetition-penalty", type=float, help="Over 1: tokens that were there already become less likely."
+    ),
+    "presence_penalty": click.option(
+        "--presence-penalty", type=float, help="Over 0: tokens that the answer has already, less likely."
+    ),
+    "frequency_penalty": click.option(
+        "--frequency-penalty", type=float, help="The same, for each time that the answer has them."
+    ),
+    "seed": click.option(
+        "--seed", type=int, help="The same seed, the same text; without it another each time."
+    ),
     "stop": click.option("--stop", multiple=True, help="A text that ends the answer. May be repeated."),
     "chat_format": click.option(
-        "--chat-format", help="gemma3 or gemma4, instead of the model's own chat format."
+        "--chat-format",
+        type=click.Choice(_CHAT_FORMATS),
+        help="In place of the model's own chat format.",
     ),
 }
 
@@ -59,43 +79,35 @@ def conversation(system: str | None, *texts: str) -> list[dict[str, str]]:
     return head + [{"role": "user", "content": text} for text in texts]
 
 
-@contextmanager
-def shown_text() -> Iterator[Callable[[str], None]]:
-    """A function that shows a piece of text at once, as far as stdout can. A line break follows the last one, but not
-    an error that came before the first."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")
-    hidden = _CONTROLS if sys.stdout.isatty() else {}
-    open_line = False
-
-    def show(text: str) -> None:
-        nonlocal open_line
-        if text:
-            # color: or click takes out of a file what it takes for colours.
-            click.echo(text.translate(hidden), nl=False, color=True)
-            open_line = True
-
-    try:
-        yield show
-        open_line = True
-    finally:
-        if open_line:
-            click.echo()
-
-
-def delta_json(delta: "Delta", **more: Any) -> str:
-    """A delta on one line: what it holds, and `more`."""
-    found = {name: value for name, value in asdict(delta).items() if value not in (None, ())}
-    return json_text({"text": delta.text} | found | more, getattr(sys.stdout, "encoding", None))
-
-
-def summary(last: "Delta") -> str:
-    """What an answer took, for people."""
-    usage, timings = last.usage, last.timings
-    if usage is None or timings is None:
-        return str(last.finish_reason)
-    kept = f" ({usage.cached_tokens} kept)" if usage.cached_tokens else ""
-    return (
-        f"prompt {usage.prompt_tokens} tokens{kept} in {timings.prefill:.2f} s; answer {usage.completion_tokens} tokens, "
-        f"{timings.tokens_per_second:.1f}/s; {last.finish_reason}"
+def warn_of_no_choice(engine: "Engine", answer: dict[str, Any]) -> None:
+    """Say on stderr which options do nothing, where the temperature in force is 0."""
+    given = [f"--{name.replace('_', '-')}" for name in _CHOOSING if answer[name] is not None]
+    asked = answer["temperature"]
+    if not given or (engine.defaults.temperature if asked is None else asked) != 0:
+        return
+    whose = "" if asked is not None else ", which is this model's own"
+    click.echo(
+        f"warning: {', '.join(given)}: nothing to choose at temperature 0{whose}; give --temperature 1, or less",
+        err=True,
     )
+
+
+@contextmanager
+def in_options_words(what: str, shorter: str) -> Iterator[None]:
+    """Errors that name fields of a request name options. what: what is too long; shorter: how it gets shorter."""
+    try:
+        yield
+    except TextTooLongError as error:
+        raise TextTooLongError(
+            f"{what} has {error.tokens} tokens and the context {error.limit}: {shorter}, or give a larger "
+            "--context-length",
+            index=error.index,
+            tokens=error.tokens,
+            limit=error.limit,
+        ) from error
+    except NoChatFormatError as error:
+        raise NoChatFormatError(
+            "this model has no chat format: it is a base model, which goes on with a text; `generate` it without --chat, "
+            f"or give --chat-format ({' or '.join(error.formats)}) if it was taught one",
+            formats=error.formats,
+        ) from error

@@ -31,10 +31,15 @@ _ENGINE = {
         "--kernel-profile", help="Name of a kernel profile; without it, the first that fits."
     ),
     "context_length": click.option(
-        "--context-length", type=click.IntRange(min=1), help="Most tokens of one text."
+        "--context-length",
+        type=click.IntRange(min=1),
+        help="Most tokens of a text to embed, or of prompt and answer together; without it the model's own, at most 8192 where it "
+        "generates.",
     ),
     "slots": click.option(
-        "--slots", type=click.IntRange(min=1), help="Sequences that a generating model works on at once."
+        "--slots",
+        type=click.IntRange(min=1),
+        help="Sequences that a generating model works on at once; without it 4.",
     ),
     "memory_limit": click.option(
         "--memory-limit", type=click.IntRange(min=1), help="Bytes the engine may use."

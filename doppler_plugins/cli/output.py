@@ -3,12 +3,15 @@
 import json
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
 from doppler_core.settings import Progress
+
+_CLEAR = "\r\033[K"  # to the line's beginning, and nothing from there on
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
@@ -49,13 +52,22 @@ def size(count: int) -> str:
     return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"
 
 
-def terminal_progress() -> Progress | None:
-    """A progress line on stderr, or None where stderr is not a terminal."""
-    return _ProgressLine() if sys.stderr.isatty() else None
+@contextmanager
+def progress_line() -> Iterator[Progress | None]:
+    """A progress line on stderr, or None where stderr is not a terminal. A task that did not come to its end leaves
+    nothing behind: what is printed afterwards has the line to itself."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    line = _ProgressLine()
+    try:
+        yield line
+    finally:
+        line.clear()
 
 
 class _ProgressLine:
-    """Rewrites one line, ten times a second at most, and leaves the last state of each task standing."""
+    """Rewrites one line, ten times a second at most, and leaves each task that came to its end standing."""
 
     _SECONDS = 0.1
 
@@ -69,8 +81,12 @@ class _ProgressLine:
         finished = 0 < total <= done
         if task == self._task and not finished and now - self._shown < self._SECONDS:
             return
-        if self._task and task != self._task:
-            click.echo(err=True)
         self._task, self._shown = "" if finished else task, now
         share = f"{100 * done // total:3d} %" if total > 0 else str(done)
-        click.echo(f"\r\033[K{task} {share}", err=True, nl=finished)
+        click.echo(f"{_CLEAR}{task} {share}", err=True, nl=finished)
+
+    def clear(self) -> None:
+        """Take an unfinished task off the line."""
+        if self._task:
+            click.echo(_CLEAR, err=True, nl=False)
+            self._task = ""

@@ -5,12 +5,16 @@ import click
 from doppler_core.errors import InputError
 from doppler_core.settings import EngineSettings
 from doppler_plugins.cli.options import engine_options
-from doppler_plugins.cli.output import emit, json_option, terminal_progress
+from doppler_plugins.cli.output import emit, json_option, progress_line
 
 
 @click.command(short_help="Print what runs for a model, op by op.")
 @click.argument("model")
-@click.option("--phase", help="One phase instead of all, such as encode.")
+@click.option(
+    "--phase",
+    help="One phase instead of all: encode of a model that embeds; prefill (prompts, and several sequences at once) or "
+    "decode (one token) of one that generates.",
+)
 @click.option(
     "--cost", is_flag=True, help="Bytes and FLOPs of each op and phase, memory, and the least possible."
 )
@@ -36,7 +40,8 @@ def plan(
     from doppler_core.plan.show import plan_json, plan_lines
     from doppler_plugins.opening import plan_of
 
-    found = plan_of(model, settings, terminal_progress())
+    with progress_line() as progress:
+        found = plan_of(model, settings, progress)
     if phase is not None and phase not in found.phases:
         raise InputError(f"--phase {phase}: the plan of {found.model} has {', '.join(found.phases)}")
     if as_json:

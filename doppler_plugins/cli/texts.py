@@ -1,6 +1,5 @@
 """Where the texts of `embed` come from: arguments, lines of stdin, files, folders. Each has a name for the output."""
 
-import io
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from pathlib import Path
 import click
 
 from doppler_core.errors import InputError
+from doppler_plugins.cli.stdin import not_utf8, stdin_lines
 
 SUFFIXES = (".txt", ".md", ".rst")
 
@@ -47,10 +47,8 @@ def _given(arguments: Sequence[str], files: Sequence[Path]) -> Iterator[Text]:
 
 
 def _lines() -> Iterator[Text]:
-    if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(encoding="utf-8", errors="replace")
-    for number, line in enumerate(sys.stdin, 1):
-        yield Text(f"line {number}", line.rstrip("\r\n"))
+    for number, line in stdin_lines():
+        yield Text(f"line {number}", line)
 
 
 def _text_files(path: Path) -> list[Path]:
@@ -68,6 +66,4 @@ def _read(file: Path) -> str:
     except OSError as error:
         raise InputError(f"{file}: can't be read ({error.strerror or error})") from None
     except UnicodeDecodeError as error:
-        raise InputError(
-            f"{file}: expected UTF-8 text, found byte 0x{error.object[error.start]:02x} at {error.start}"
-        ) from None
+        raise not_utf8(str(file), error) from None

@@ -6,7 +6,7 @@ import click
 
 from doppler_core.settings import EngineSettings
 from doppler_plugins.cli.options import cache_option
-from doppler_plugins.cli.output import emit, json_option, terminal_progress
+from doppler_plugins.cli.output import emit, json_option, progress_line
 
 
 @click.command(short_help="Check an artifact against its hashes.")
@@ -24,5 +24,6 @@ def verify(artifact: str, cache_dir: str | None, as_json: bool) -> None:
         raise ModelNotFoundError(
             f"{folder} is a checkpoint: only artifacts carry hashes (`doppler-plugins convert`)"
         )
-    verify_artifact(folder, terminal_progress())
+    with progress_line() as progress:
+        verify_artifact(folder, progress)
     emit({"artifact": str(folder), "ok": True}, as_json, [f"{folder}: every hash is right"])

@@ -1,80 +1,14 @@
-"""The commands that generate: text as it is made on stdout, talk on stderr, a reply that can be stopped."""
+"""`generate`: text as it is made on stdout, talk on stderr."""
 
-import _thread
 import io
 import json
 import os
-import time
 from typing import Any
 
 import pytest
-from scripted_generator import ScriptedGenerator
 
 from doppler_plugins.cli import program
-
-
-class Done:
-    """What a command line gave."""
-
-    def __init__(self, code: int, out: str, err: str) -> None:
-        self.code, self.out, self.err = code, out, err
-
-    @property
-    def lines(self) -> list[Any]:
-        return [json.loads(line) for line in self.out.splitlines()]
-
-
-@pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> ScriptedGenerator:
-    made = ScriptedGenerator()
-    monkeypatch.setattr("doppler_plugins.opening.open_engine", made.open_engine)
-    return made
-
-
-@pytest.fixture
-def run(script: ScriptedGenerator, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Run a command line in this process."""
-
-    def call(*arguments: object) -> Done:
-        capsys.readouterr()
-        code = program.run([str(argument) for argument in arguments])
-        return Done(code, *capsys.readouterr())
-
-    return call
-
-
-@pytest.fixture
-def stdin(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Give bytes on a stdin that is no terminal."""
-    return lambda data: monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
-
-
-@pytest.fixture
-def typing(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Let somebody type lines at a terminal; None is Ctrl-C, and after the last line comes Ctrl-D."""
-
-    def type_(*lines: str | None) -> None:
-        left = list(lines)
-
-        def read(prompt: str = "") -> str:
-            if not left:
-                raise EOFError
-            line = left.pop(0)
-            if line is None:
-                raise KeyboardInterrupt
-            return line
-
-        monkeypatch.setattr("sys.stdin.isatty", lambda: True)
-        monkeypatch.setattr("builtins.input", read)
-
-    return type_
-
-
-def interrupt_at_5(step: int) -> None:
-    """Ctrl-C, once what was said before is certainly shown."""
-    if step == 5:
-        time.sleep(0.2)
-        _thread.interrupt_main()
+from tests.scripted_generator import ScriptedGenerator, interrupt_at_5
 
 
 def test_generate_writes_the_text_alone_to_stdout_and_what_it_took_to_stderr(
@@ -88,6 +22,7 @@ def test_generate_writes_the_text_alone_to_stdout_and_what_it_took_to_stderr(
 
 def test_generate_hands_every_option_to_the_request(run: Any, script: ScriptedGenerator) -> None:
     options = "--max-tokens 2 --temperature 0.5 --top-k 3 --top-p 0.9 --min-p 0.1 --seed 4 --stop a --stop b"
+    options += " --repetition-penalty 1.2 --presence-penalty 0.2 --frequency-penalty 0.3 --ignore-eos"
     done = run(
         "generate",
         "model",
@@ -104,8 +39,13 @@ def test_generate_hands_every_option_to_the_request(run: Any, script: ScriptedGe
     request = script.requests[0]
     assert (request.max_tokens, request.temperature, request.top_k, request.top_p) == (2, 0.5, 3, 0.9)
     assert (request.min_p, request.seed, request.stop) == (0.1, 4, ("a", "b"))
-    assert request.overflow == "truncate_left"
-    assert done.err.endswith("length\n")
+    assert (request.repetition_penalty, request.presence_penalty, request.frequency_penalty) == (
+        1.2,
+        0.2,
+        0.3,
+    )
+    assert (request.overflow, request.ignore_eos) == ("truncate_left", True)
+    assert done.err.endswith("length (--max-tokens)\n")
     assert script.settings is not None
     assert (script.settings.device, script.settings.context_length, script.settings.slots) == ("numpy", 64, 2)
 
@@ -122,7 +62,9 @@ def test_generate_prints_each_piece_as_json_and_at_last_how_it_ended(run: Any) -
     *pieces, last = done.lines
     assert [piece["text"] for piece in pieces] == ["Hello", " there", "."]
     assert pieces[0]["ids"] == [7]
-    assert pieces[0]["logprobs"] == [{"id": 7, "logprob": -0.5, "top": [[7, -0.5], [7, -0.5]]}]
+    assert pieces[0]["logprobs"] == [
+        {"id": 7, "logprob": -0.5, "top": [{"id": 7, "logprob": -0.5}, {"id": 7, "logprob": -0.5}]}
+    ]
     assert (last["finish_reason"], last["usage"]["completion_tokens"]) == ("stop", 3)
     assert (last["model"], last["device"]) == ("model", "scripted")
     assert done.err == ""
@@ -143,9 +85,28 @@ def test_generate_puts_the_prompt_into_a_conversation_when_told_so(
 def test_generate_reads_the_whole_of_stdin(
     run: Any, script: ScriptedGenerator, stdin: Any, arguments: tuple[str, ...]
 ) -> None:
-    stdin("two\nlines é \n".encode() + b"\xff")
+    stdin("two\r\nlines é \n\n".encode())
     assert run("generate", "model", *arguments).code == 0
-    assert script.requests[0].prompt == "two\nlines é \n\ufffd"
+    # The last line break is the shell's, as `echo` puts it there; one before it was meant.
+    assert script.requests[0].prompt == "two\nlines é \n"
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"", "stdin is empty: expected a prompt there, or as an argument"),
+        (b"\n", "stdin is empty"),
+        (b"tea \xff", "stdin: expected UTF-8 text, found byte 0xff at 4"),
+    ],
+)
+def test_generate_takes_no_stdin_that_is_empty_or_no_text(
+    run: Any, script: ScriptedGenerator, stdin: Any, data: bytes, says: str
+) -> None:
+    stdin(data)
+    done = run("generate", "model")
+    assert (done.code, done.out) == (2, "")
+    assert says in done.err
+    assert script.requests == []
 
 
 @pytest.mark.parametrize(
@@ -179,12 +140,85 @@ def test_a_base_model_has_no_chat_and_says_so_before_the_first_line(
     for arguments in (("chat", "model"), ("generate", "model", "x", "--chat")):
         done = run(*arguments)
         assert done.code == 2
-        assert done.err == "doppler-plugins: this model has no chat format\n"
+        assert "no chat format: it is a base model" in done.err
+        assert "give --chat-format (gemma3 or gemma4) if" in done.err
+        assert len(done.err.splitlines()) == 1
     assert script.asked == []
 
 
+def test_a_model_that_embeds_is_named_as_the_user_named_it(run: Any, script: ScriptedGenerator) -> None:
+    script.embeds = True
+    for arguments in (("generate", "my-model", "x"), ("chat", "my-model")):
+        done = run(*arguments)
+        assert done.code == 2
+        assert "my-model does not generate text: it embeds; `doppler-plugins embed` is for it" in done.err
+    script.embeds = False
+    assert "`doppler-plugins generate` is for it" in run("embed", "my-model", "x").err
+
+
+@pytest.mark.parametrize(
+    ("own", "options", "warns"),
+    [
+        (
+            0.0,
+            "--seed 3 --top-k 5",
+            "warning: --top-k, --seed: nothing to choose at temperature 0, which is this",
+        ),
+        (0.7, "--top-p 0.5 --temperature 0", "warning: --top-p: nothing to choose at temperature 0; give"),
+        (0.0, "--min-p 0", "warning: --min-p: "),
+        (0.7, "--seed 3", None),
+        (0.0, "--seed 3 --temperature 1", None),
+        (0.0, "--temperature 0", None),
+    ],
+)
+def test_an_option_that_does_nothing_is_warned_of_once(
+    run: Any, script: ScriptedGenerator, stdin: Any, own: float, options: str, warns: str | None
+) -> None:
+    script.temperature = own
+    for arguments in (("generate", "model", "x"), ("chat", "model")):
+        stdin(b"one\ntwo\n")
+        done = run(*arguments, *options.split())
+        assert done.code == 0
+        assert done.err.count("warning: ") == (warns is not None)
+        assert warns is None or warns in done.err
+
+
+@pytest.mark.parametrize(
+    ("options", "limit", "says"),
+    [
+        (("--max-tokens", "2"), "max_tokens", "length (--max-tokens)"),
+        ((), "context", "length (the context is full)"),
+        (("--max-tokens", "50"), "context", "length (the context is full)"),
+    ],
+)
+def test_it_is_told_what_cut_an_answer(
+    run: Any, script: ScriptedGenerator, options: tuple[str, ...], limit: str, says: str
+) -> None:
+    script.context, script.answers = 12, [["word "] * 100]
+    assert run("generate", "model", "x", *options).err.endswith(f"; {says}\n")
+    assert run("generate", "model", "x", *options, "--json").lines[-1]["limit"] == limit
+
+
+def test_an_answer_of_nothing_is_not_even_a_line(run: Any) -> None:
+    done = run("generate", "model", "x", "--max-tokens", 0)
+    assert (done.code, done.out) == (0, "")
+    assert "answer 0 tokens" in done.err
+
+
+def test_the_progress_line_is_gone_before_an_answer_or_an_error(
+    run: Any, script: ScriptedGenerator, monkeypatch: pytest.MonkeyPatch, stdin: Any
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    script.progress = 96, 100
+    for arguments in (("generate", "model", "x"), ("chat", "model"), ("generate", "model", "x " * 200)):
+        stdin(b"x\n")
+        err = run(*arguments).err
+        assert err.startswith("\r\033[Kexpanding weights  96 %\r\033[K")
+        assert err.count("\033[K") == 2
+
+
 def test_ctrl_c_ends_generate_and_gives_the_request_up(run: Any, script: ScriptedGenerator) -> None:
-    script.answers = [["word "] * 10_000]
+    script.context, script.answers = 100_000, [["word "] * 10_000]
     script.before_step = interrupt_at_5
     done = run("generate", "model", "x")
     assert done.code == 130
@@ -215,84 +249,12 @@ def test_a_closed_pipe_gives_the_request_up_and_ends_quietly(
     run: Any, script: ScriptedGenerator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reading, writing = os.pipe()
-    script.answers = [["word "] * 10_000]
+    script.context, script.answers = 100_000, [["word "] * 10_000]
     with os.fdopen(writing, "w") as out:
         monkeypatch.setattr("sys.stdout", out)
         os.close(reading)
         assert program.run(["generate", "model", "x"]) == 141
     assert script.steps < 10_000
-
-
-def test_chat_takes_a_line_for_a_turn_and_remembers(run: Any, script: ScriptedGenerator, stdin: Any) -> None:
-    script.answers = [["One."], ["Two."]]
-    stdin(b"first \n\n  \nsecond")
-    done = run("chat", "model", "--system", "Be brief.")
-    assert (done.code, done.out, done.err) == (0, "One.\nTwo.\n", "")
-    assert [(turn["role"], turn["content"]) for turn in script.asked[1].prompt] == [  # type: ignore[index]
-        ("system", "Be brief."),
-        ("user", "first"),
-        ("assistant", "One."),
-        ("user", "second"),
-    ]
-
-
-def test_chat_forgets_when_told_so(run: Any, script: ScriptedGenerator, stdin: Any) -> None:
-    stdin(b"first\n/reset\n/help\nsecond\n")
-    done = run("chat", "model", "--system", "S")
-    assert [turn["content"] for turn in script.asked[1].prompt] == ["S", "second"]  # type: ignore[index]
-    assert "/reset forgets" in done.err
-    assert len(script.asked) == 2
-
-
-def test_chat_gives_a_json_object_for_each_reply(run: Any, script: ScriptedGenerator, stdin: Any) -> None:
-    script.answers = [["One", "."], ["Two", "."]]
-    stdin(b"a\nb\n")
-    done = run("chat", "model", "--json", "--temperature", "0")
-    assert [line["text"] for line in done.lines] == ["One.", "Two."]
-    assert done.lines[0]["finish_reason"] == "stop"
-    assert done.lines[0]["usage"]["completion_tokens"] == 2
-    assert script.asked[0].temperature == 0
-
-
-def test_an_error_in_a_pipe_ends_the_chat(run: Any, script: ScriptedGenerator, stdin: Any) -> None:
-    stdin(b"word " * 101 + b"\nsecond\n")
-    done = run("chat", "model")
-    assert done.code == 2
-    assert done.err == "doppler-plugins: the prompt has 101 tokens\n"
-
-
-def test_an_error_at_a_terminal_costs_its_turn_and_not_the_chat(
-    run: Any, script: ScriptedGenerator, typing: Any
-) -> None:
-    typing("word " * 101, "second")
-    done = run("chat", "model")
-    assert done.code == 0
-    assert "the prompt has 101 tokens\nthis turn is forgotten" in done.err
-    assert [turn["content"] for turn in script.asked[0].prompt] == ["second"]  # type: ignore[index]
-
-
-def test_ctrl_c_stops_the_reply_and_not_the_chat(run: Any, script: ScriptedGenerator, typing: Any) -> None:
-    script.answers = [["word "] * 10_000, ["Two."]]
-    script.before_step = interrupt_at_5
-    typing("first", None, "second")
-    done = run("chat", "model")
-    assert done.code == 0
-    assert done.out.endswith("\nTwo.\n")
-    assert "cancelled" in done.err
-    assert "(Ctrl-D ends)" in done.err
-    assert script.cancelled == 1
-    first, kept, second = script.asked[1].prompt
-    assert (first["content"], second["content"]) == ("first", "second")  # type: ignore[index]
-    # What was read before the interruption is what the model is told that it said.
-    assert kept["content"] == done.out.splitlines()[0].removeprefix("> ")  # type: ignore[index]
-    assert kept["content"].startswith("word word ")  # type: ignore[index]
-
-
-def test_a_reply_of_nothing_leaves_no_turn_behind(run: Any, script: ScriptedGenerator, stdin: Any) -> None:
-    script.answers = [[], ["Two."]]
-    stdin(b"first\nsecond\n")
-    assert run("chat", "model").out == "\nTwo.\n"
-    assert [turn["content"] for turn in script.asked[1].prompt] == ["second"]  # type: ignore[index]
 
 
 def test_bench_generate_measures_one_request_and_several(run: Any, script: ScriptedGenerator) -> None:
