@@ -7,6 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from doppler_core.engine.request import EmbedRequest, GenerateRequest
     from doppler_core.settings import EngineSettings
     from doppler_plugins.handle import EngineHandle
     from doppler_plugins.hookspecs import hookimpl
@@ -15,11 +16,22 @@ if TYPE_CHECKING:
 
     __version__: str
 
-__all__ = ["EngineHandle", "EngineSettings", "__version__", "hookimpl", "open_engine", "plugins"]
+__all__ = [
+    "EmbedRequest",
+    "EngineHandle",
+    "EngineSettings",
+    "GenerateRequest",
+    "__version__",
+    "hookimpl",
+    "open_engine",
+    "plugins",
+]
 
 _HOMES = {
+    "EmbedRequest": "doppler_core.engine.request",
     "EngineHandle": "doppler_plugins.handle",
     "EngineSettings": "doppler_core.settings",
+    "GenerateRequest": "doppler_core.engine.request",
     "hookimpl": "doppler_plugins.hookspecs",
     "open_engine": "doppler_plugins.opening",
     "plugins": "doppler_plugins.registry",

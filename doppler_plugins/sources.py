@@ -153,10 +153,21 @@ def _begun_with(model: str, settings: EngineSettings) -> Path | None:
     return next(iter(found.values()), None)
 
 
+def _near_paths(model: str) -> list[str]:
+    """The models in the folder that a path leads to whose names are like the one it ends with, written as it is."""
+    try:
+        path = Path(model).expanduser()
+        names = get_close_matches(path.name, [one.name for one in path.parent.iterdir()], n=3)
+        return [str(path.with_name(name)) for name in names if not _problem(path.with_name(name))]
+    except (OSError, RuntimeError, ValueError):
+        return []
+
+
 def _not_found(model: str, settings: EngineSettings) -> str:
     bundled, cached = bundled_models(), cached_models(settings)
     known = [path.name for path in bundled.values()] + sorted(cached)
-    near = get_close_matches(model, known, n=3)
+    near = _near_paths(model) or get_close_matches(model, known, n=3)
+    near = near or get_close_matches(model.rpartition("/")[2], known, n=3)
     hints = [f"did you mean {' or '.join(near)}?"] if near else []
     if model.count("/") == 1 and not model.startswith((".", "/", "~")):
         hints.append(f"for the Hugging Face Hub write hf:{model}")

@@ -60,6 +60,24 @@ def test_a_cached_name_is_found(settings: EngineSettings) -> None:
         locate("some-modle-f16-0123456789ab", settings)
 
 
+def test_a_misspelt_path_offers_the_models_beside_it(
+    tmp_path: Path, settings: EngineSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gemma-q4_k_m.gguf").write_bytes(b"GGUF")
+    (tmp_path / "gemma-q4_k_m.text").write_bytes(b"no model")
+    folder_with(tmp_path / "artifact", "artifact.json")
+    monkeypatch.chdir(tmp_path)
+    for misspelt, meant in (
+        (f"{tmp_path}/gemma-q4_k_n.gguf", f"{tmp_path}/gemma-q4_k_m.gguf"),
+        ("gemma-q4_k_m.guf", "gemma-q4_k_m.gguf"),
+        ("./artefact", "artifact"),
+        ("no-such-folder/demo-embeding", "demo-embedding"),
+    ):
+        with pytest.raises(ModelNotFoundError) as raised:
+            locate(misspelt, settings)
+        assert f"did you mean {meant}?" in str(raised.value)
+
+
 def test_the_begin_of_a_cached_name_is_enough_where_one_alone_begins_so(settings: EngineSettings) -> None:
     assert settings.cache_dir
     cache = Path(settings.cache_dir)
