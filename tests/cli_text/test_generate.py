@@ -277,3 +277,18 @@ def test_bench_generate_says_what_does_not_fit(run: Any) -> None:
     done = run("bench", "generate", "model", "--prompt-tokens", 80, "--new-tokens", 30)
     assert done.code == 2
     assert "80 prompt tokens and 30 new ones do not fit the context of 100" in done.err
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("generate", "from a terminal only where PROMPT is `-`"),
+        ("generate", "generation_config.json says; where that says nothing, the likeliest token"),
+        ("generate", "of prompt and answer together"),
+        ("generate", "Drop the beginning of a prompt"),
+        ("chat", "--repetition-penalty"),
+        ("plan", "encode of a model that embeds; prefill (prompts, and several sequences at once) or decode"),
+    ],
+)
+def test_the_help_says_what_is_not_obvious(run: Any, command: str, says: str) -> None:
+    assert says in " ".join(run(command, "--help").out.split())
