@@ -20,6 +20,7 @@ from tokenizers import AddedToken, decoders, models, processors
 from tokenizers import Tokenizer as Backend
 
 from doppler_core.device.executor import StepTables
+from doppler_core.engine.choice import read_defaults
 from doppler_core.engine.engine import Engine
 from doppler_core.engine.model_type import Opened
 from doppler_core.engine.request import Capabilities
@@ -315,6 +316,7 @@ def driver(
             manifest=manifest,  # type: ignore[arg-type]
             room=Room(size.context, size.slots, size.chunk, size.snapshots),
             files=files or {},
+            defaults=read_defaults((files or {}).get("generation_config.json")),
         )
     )
 

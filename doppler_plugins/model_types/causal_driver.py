@@ -5,7 +5,7 @@ The steps are the decoder's.
 
 from collections.abc import Mapping, Sequence
 
-from doppler_core.engine.choice import choose, read_defaults
+from doppler_core.engine.choice import choose
 from doppler_core.engine.decoding import Decoder, Loop
 from doppler_core.engine.generate_check import check_generate_request, stop_strings
 from doppler_core.engine.generation import Ending, GenerateJob
@@ -39,7 +39,7 @@ class CausalDriver:
         self._own_format = choose_format(declared, opened.files, opened.tokenizer)
         self._context_length = opened.room.context_length
         self._begin = opened.tokenizer.token_id(_BEGIN)
-        self._defaults = read_defaults(opened.files.get("generation_config.json"))
+        self._defaults = opened.defaults
         named = {number for name in _ENDS if (number := self._control(name)) is not None}
         self._ends = named.union(self._defaults.end_ids)
         places = Places(opened.executor, layout(opened.plan, self._context_length), opened.executor.max_slots)

@@ -125,7 +125,7 @@ def assemble(lowered: Lowered, settings: EngineSettings, progress: Progress | No
             capabilities=capabilities,
             plan=plan,
             driver=lowered.model_type.driver(
-                Opened(executor, plan, tokenizer, manifest, lowered.room, files.tokenizer_files)
+                Opened(executor, plan, tokenizer, manifest, lowered.room, files.tokenizer_files, defaults)
             ),
             device=executor.device,
             memory_bytes=executor.memory_bytes,

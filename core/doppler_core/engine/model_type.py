@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from doppler_core.device.executor import Executor
+from doppler_core.engine.choice import Defaults
 from doppler_core.engine.request import Capabilities, Delta
 from doppler_core.manifest.model import Manifest
 from doppler_core.plan.op import Plan
@@ -51,7 +52,7 @@ class Driver(Protocol):
 class Opened:
     """What a driver is made of: a plan bound to a device, and what turns its rows into text.
 
-    files: the checkpoint's tokenizer and generation files, by name.
+    files: the checkpoint's tokenizer and generation files, by name. defaults: what the latter say.
     """
 
     executor: Executor
@@ -60,6 +61,7 @@ class Opened:
     manifest: Manifest
     room: Room
     files: Mapping[str, Path]
+    defaults: Defaults
 
 
 class ModelType(Protocol):
