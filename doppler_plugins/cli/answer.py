@@ -50,7 +50,7 @@ def shown_text(line_for_nothing: bool = False) -> Iterator[Callable[[str], None]
 
 def delta_json(delta: "Delta", tokenizer: "Tokenizer | None", **more: Any) -> str:
     """A delta on one line: what it holds, with the text of every token that has a logarithm, and `more`."""
-    found = {name: value for name, value in asdict(delta).items() if value not in (None, ())}
+    found = {name: value for name, value in asdict(delta).items() if value not in (None, (), "")}
     if delta.logprobs:
         found["logprobs"] = [
             {

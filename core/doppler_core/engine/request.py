@@ -2,16 +2,20 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from doppler_core.settings import Overflow
 
+if TYPE_CHECKING:
+    from doppler_core.text.chat.messages import InvalidToolCall, Message, Tool, ToolCall
+    from doppler_core.text.grammar.form import Grammar
+
 OutputType = Literal["float32", "int8", "binary"]
 PromptOverflow = Literal["error", "truncate_left"]
-FinishReason = Literal["stop", "length", "cancelled"]
+FinishReason = Literal["stop", "length", "tool_calls", "cancelled"]
 
 
 @dataclass(frozen=True)
@@ -65,8 +69,8 @@ class GenerateRequest:
     """A text to go on with.
 
     prompt: a text, which gets the begin token; token ids, taken as they are; or a conversation, mappings with `role`
-        and `content`, put in the model's chat format; it ends with the model's turn, begun if a last message of the
-        assistant begins it.
+        and `content` or Messages, put in the model's chat format; it ends with the model's turn, begun if a last
+        message of the assistant begins it.
     chat_format: "gemma3" or "gemma4" for a conversation, in place of the model's own.
     max_tokens: 0 = run the prompt and make nothing; None = as many as the context has room for.
     temperature to seed: None = as the checkpoint's generation_config says; where it says nothing, the likeliest token.
@@ -79,9 +83,15 @@ class GenerateRequest:
     logprobs: None = none; 0 to 20 = of each token, and of that many likeliest ones.
     overflow: what to do with a prompt over the context: "error", or "truncate_left": drop what is oldest, keep the
         begin token, and leave room for max_tokens (None: a quarter of the context; at most half of it).
+    tools: what a conversation's model may call: Tools, or mappings as chat APIs write them.
+    tool_choice: "auto" = the model says whether it calls; "none"; "required" = at least one; or a tool's name.
+    parallel_tool_calls: whether one turn may hold several calls.
+    constrain_tools: hold calls to the tools' names and schemas while they are made. False: whatever the model writes.
+    grammar: what limits the answer's text. With tools: a turn holds calls, or an answer that follows it.
+    thinking: whether a conversation's model reasons before it answers.
     """
 
-    prompt: str | tuple[int, ...] | tuple[Mapping[str, Any], ...]
+    prompt: "str | tuple[int, ...] | tuple[Message | Mapping[str, Any], ...]"
     chat_format: str | None = None
     max_tokens: int | None = None
     temperature: float | None = None
@@ -99,6 +109,12 @@ class GenerateRequest:
     mask: Callable[[], TokenMask] | None = None
     logprobs: int | None = None
     overflow: PromptOverflow = "error"
+    tools: "tuple[Tool | Mapping[str, Any], ...]" = ()
+    tool_choice: str = "auto"
+    parallel_tool_calls: bool = True
+    constrain_tools: bool = True
+    grammar: "Grammar | None" = None
+    thinking: bool = False
 
 
 @dataclass(frozen=True)
@@ -112,11 +128,15 @@ class TokenLogprob:
 
 @dataclass(frozen=True)
 class Usage:
-    """Tokens of the prompt, of those the ones whose keys and values were kept from before, and of the answer."""
+    """Tokens of the prompt, of those the ones whose keys and values were kept from before, and of the answer.
+
+    reasoning_tokens: those of completion_tokens that reason.
+    """
 
     prompt_tokens: int
     cached_tokens: int
     completion_tokens: int
+    reasoning_tokens: int = 0
 
 
 @dataclass(frozen=True)
@@ -135,8 +155,11 @@ class Timings:
 
 @dataclass(frozen=True)
 class Delta:
-    """What has come since the delta before: whole characters, and the tokens up to there.
+    """What has come since the delta before: whole characters, whole calls, and the tokens up to there.
 
+    text: of the answer alone, where the prompt is a conversation; else all that the tokens spell.
+    reasoning: what the model says to itself. tool_calls: whole ones, and those that can't be read or were cut off,
+        which nobody may run.
     The last delta of a request has a finish_reason, usage and timings; no other has.
     """
 
@@ -146,15 +169,20 @@ class Delta:
     finish_reason: FinishReason | None = None
     usage: Usage | None = None
     timings: Timings | None = None
+    reasoning: str = ""
+    tool_calls: "tuple[ToolCall | InvalidToolCall, ...]" = ()
 
 
 @dataclass(frozen=True)
 class GenerateResult:
     """A whole answer.
 
+    text, reasoning: all that the deltas held.
     ids: all tokens made but an end token; those of a stop string are among them, its text is not in `text`.
+    finish_reason: "tool_calls" where the model ended its turn and calls at least one tool.
     stop: the stop string, or the end token's id, that ended the text; None for finish_reason "length".
     logprobs: one for each of ids, where asked for.
+    tool_calls: the whole ones; invalid_tool_calls: those that can't be read, or were cut off.
     """
 
     text: str
@@ -164,12 +192,17 @@ class GenerateResult:
     usage: Usage
     timings: Timings
     logprobs: tuple[TokenLogprob, ...] = ()
+    reasoning: str = ""
+    tool_calls: "tuple[ToolCall, ...]" = ()
+    invalid_tool_calls: "tuple[InvalidToolCall, ...]" = ()
 
 
 @dataclass(frozen=True)
 class Capabilities:
     """What a model can do; adapters ask this and never a model type's name.
 
+    chat: it has a chat format, so that a prompt may be a conversation. tools, reasoning: that format has calls and
+    thoughts. structured: a grammar can limit what it makes.
     prompts: names of the checkpoint's prompts; title_prompts: those of them with a place for a document's title.
     """
 
@@ -185,3 +218,4 @@ class Capabilities:
     dimensions: tuple[int, ...] = ()
     prompts: tuple[str, ...] = ()
     title_prompts: tuple[str, ...] = ()
+    chat: bool = False
