@@ -4,74 +4,33 @@ Takes keyword arguments and DOPPLER_PLUGINS_* variables; gives settings, options
 or read. What only the model knows (its dimensions, its prompts) is checked at the first use.
 """
 
-import asyncio
-import copy
-import difflib
-import os
 from collections.abc import Mapping
 from dataclasses import fields
-from types import TracebackType
-from typing import Annotated, Any, Self, TypeVar
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, BeforeValidator, Field, PrivateAttr, StrictInt, model_validator
+from pydantic import PrivateAttr, StrictInt, model_validator
 
 from doppler_core.engine.request import OutputType
-from doppler_core.errors import SettingsError
 from doppler_core.settings import EngineSettings, Overflow
 from doppler_plugins.adapters.embed_options import EmbedOptions
-from doppler_plugins.adapters.lazy_engine import LazyEngine
+from doppler_plugins.adapters.model_words import ModelWords, Word
 
-#: Words that users of the frameworks know from other classes.
-ALIASES = {"model_name": "model", "truncate_dim": "dimensions"}
-
-# Vectors take no slots: nothing of a text is kept from step to step.
-_SETTINGS = tuple(field.name for field in fields(EngineSettings) if field.name != "slots")
 _OPTIONS = tuple(field.name for field in fields(EmbedOptions))
 
 
 def setting_words(settings: EngineSettings) -> dict[str, Any]:
-    """Settings as constructor words of an embedding adapter."""
-    return {name: getattr(settings, name) for name in _SETTINGS}
+    """Settings as constructor words of an embedding adapter. Vectors take no slots: nothing of a text is kept from
+    step to step."""
+    return {field.name: getattr(settings, field.name) for field in fields(settings) if field.name != "slots"}
 
 
-def _path_as_text(value: Any) -> Any:
-    return os.fspath(value) if isinstance(value, os.PathLike) else value
+class EmbeddingWords(ModelWords):
+    """The words of every model, and how it embeds. What can't be assigned, copied or pickled is as in `ModelWords`."""
 
-
-T = TypeVar("T")
-Word = Annotated[T, Field(frozen=True)]
-PathText = Annotated[str, BeforeValidator(_path_as_text)]
-
-
-class EmbeddingWords(BaseModel):
-    """Fields of an embedding adapter, none of which can be assigned later; make a changed copy with `model_copy`.
-
-    A setting left at None comes from its DOPPLER_PLUGINS_* variable, else from its default. Copies and pickles keep the
-    settings and open an engine of their own (shared with every equal one).
-    """
-
-    model: Word[Annotated[PathText, Field(min_length=1)]]
-    """A bundled or cached name, an artifact, a GGUF file, a Hugging Face folder, or `hf:org/name[@revision]`."""
-    precision: Word[str | None] = None
-    """Which of the checkpoint's shipped manifests: "f16", "q8_0", "q4k"; None = its default."""
-    manifest: Word[PathText | None] = None
-    """Path of a manifest that replaces the model's own."""
-    device: Word[str | None] = None
-    """"auto", "wgpu", "wgpu:<part of the GPU adapter's name, or its index>" or "numpy"."""
-    kernel_profile: Word[str | None] = None
-    """Name of a kernel profile; None = the first that fits the GPU adapter."""
-    context_length: Word[StrictInt | None] = None
-    """Most tokens of one text; None = the model's own."""
-    memory_limit: Word[StrictInt | None] = None
-    """Bytes that the engines of this process may use; None = 80 % of what is free."""
-    cache_dir: Word[PathText | None] = None
-    """Where converted models are kept."""
-    revision: Word[str | None] = None
-    """Commit or tag of an `hf:` model."""
-    offline: Word[bool | None] = None
-    """True = never use the network."""
-    keep_alive: Word[float | None] = None
-    """Seconds an unused engine stays open; None = until `close`."""
+    aliases: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {"model_name": "model", "truncate_dim": "dimensions"}
+    )
 
     dimensions: Word[StrictInt | None] = None
     """Length of a vector, one of those the model was trained for; None = all. Also `truncate_dim`."""
@@ -93,73 +52,8 @@ class EmbeddingWords(BaseModel):
     """"float32"; "int8" and "binary" give lists of ints (binary: sign bits, eight in each)."""
 
     _options: EmbedOptions = PrivateAttr()
-    _lazy: LazyEngine = PrivateAttr()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _know_every_word(cls, words: Any) -> Any:
-        if not isinstance(words, Mapping):
-            return words
-        words = dict(words)
-        for alias, word in ALIASES.items():
-            if alias in words:
-                # A framework's base class may have the alias as a field of its own.
-                value = words[alias] if alias in cls.model_fields else words.pop(alias)
-                if words.setdefault(word, value) != value:
-                    raise SettingsError(
-                        f"{alias}={value!r} and {word}={words[word]!r}: two names of one word"
-                    )
-        known = sorted(cls.model_fields)
-        for word in words:
-            if word not in known:
-                near = difflib.get_close_matches(str(word), [*known, *ALIASES], n=1)
-                hint = f"did you mean {near[0]!r}?" if near else f"expected some of {', '.join(known)}"
-                raise SettingsError(f"{cls.__name__} has no word {word!r}: {hint}")
-        return words
 
     @model_validator(mode="after")
-    def _build(self) -> Self:
-        settings = EngineSettings.from_environment(**{name: getattr(self, name) for name in _SETTINGS})
-        # Fields are frozen for users; here they take what the environment said, once and for every copy.
-        self.__dict__.update(setting_words(settings))
+    def _choose_options(self) -> Self:
         self._options = EmbedOptions(**{name: getattr(self, name) for name in _OPTIONS})
-        self._lazy = LazyEngine(self.model, settings, self.keep_alive)
         return self
-
-    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """A copy with some words changed, checked like a new one."""
-        words = {name: value for name, value in self.__dict__.items() if name not in ALIASES}
-        changes = {ALIASES.get(name, name): value for name, value in (update or {}).items()}
-        return type(self)(**{**(copy.deepcopy(words) if deep else words), **changes})
-
-    def __copy__(self) -> Self:
-        return self.model_copy()
-
-    def warmup(self) -> None:
-        """Open the model and compile its kernels now instead of at the first text."""
-        with self._lazy.using() as engine:
-            engine.warmup()
-
-    def close(self) -> None:
-        """Give the engine back; later calls raise EngineClosedError. Copies are not closed."""
-        self._lazy.close()
-
-    async def aclose(self) -> None:
-        """`close` on an event loop."""
-        await asyncio.to_thread(self.close)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()

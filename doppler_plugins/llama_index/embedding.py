@@ -10,7 +10,8 @@ from pydantic import Field, model_validator
 
 from doppler_plugins.adapters.embedding import aembed, check_texts, embed
 from doppler_plugins.adapters.extras import missing_extra
-from doppler_plugins.adapters.words import EmbeddingWords, Word
+from doppler_plugins.adapters.model_words import Word
+from doppler_plugins.adapters.words import EmbeddingWords
 
 try:
     from llama_index.core.base.embeddings.base import BaseEmbedding, Embedding
