@@ -61,7 +61,7 @@ def test_the_tokenizer_is_the_publishers(file: Path, models: Path, tmp_path: Pat
     published = models / "embeddinggemma-300m" / "tokenizer.json"
     made = tokenizer_files(open_gguf(file).metadata, tmp_path)["tokenizer.json"]
     ours, theirs = (json.loads(path.read_text("utf-8"))["model"] for path in (made, published))
-    assert ours == theirs
+    assert {**ours, "merges": [merge.split(" ") for merge in ours["merges"]]} == theirs
     mine, their = Tokenizer(made, 262144), Tokenizer(published, 262145)
     readme = (models / "embeddinggemma-300m" / "README.md").read_text("utf-8")
     vocabulary = [token for token in theirs["vocab"] if token.strip()]

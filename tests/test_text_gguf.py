@@ -66,6 +66,24 @@ def test_a_tokenizer_with_merges_gives_the_ids_of_its_publisher(
     assert (ours.added, theirs.added) == (2, 2)
 
 
+@pytest.mark.parametrize(
+    ("more", "kind"),
+    [((), str), ((" c", "b c"), list), (("#version", "#versions"), list)],
+    ids=["without either", "a space", "what looks like a comment"],
+)
+def test_merges_are_written_short_where_each_is_read_as_it_is_meant(
+    tmp_path: Path, more: tuple[str, ...], kind: type
+) -> None:
+    found = scored(tmp_path / "m.gguf", (*PIECES, *more))
+    file = tokenizer_files(found, tmp_path)["tokenizer.json"]
+    merges = json.loads(file.read_text(encoding="utf-8"))["model"]["merges"]
+    assert {type(merge) for merge in merges} == {kind}
+    backend = Backend.from_file(str(file))
+    meant = vocabulary(found).merges
+    assert json.loads(backend.to_str())["model"]["merges"] == [list(merge) for merge in meant]
+    assert {left + right for left, right in meant}.issuperset(more[-1:])
+
+
 def test_the_other_files_say_what_the_metadata_say(from_merges: Metadata, tmp_path: Path) -> None:
     files = tokenizer_files(from_merges, tmp_path)
     assert json.loads(files["tokenizer_config.json"].read_text()) == {
