@@ -103,7 +103,9 @@ class ModelWords(BaseModel):
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """A copy with some words changed, checked like a new one."""
-        words = {name: value for name, value in self.__dict__.items() if name not in self.aliases}
+        # Frameworks keep more in __dict__ than fields.
+        names = [name for name in type(self).model_fields if name not in self.aliases]
+        words = {name: self.__dict__[name] for name in names}
         changes = {self.aliases.get(name, name): value for name, value in (update or {}).items()}
         return type(self)(**{**(copy.deepcopy(words) if deep else words), **changes})
 

@@ -1,0 +1,153 @@
+"""Requests to answers through a lazy engine, for threads and for event loops, whole or as they come.
+
+Takes GenerateRequests; gives results, or deltas. An interrupted wait, a cancelled task, a closed generator and a
+passed timeout give the request up. It knows no framework.
+"""
+
+import threading
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from doppler_core.engine.handle import Handle
+from doppler_core.engine.request import Capabilities, Delta, GenerateRequest, GenerateResult
+from doppler_core.errors import CancelledError
+from doppler_plugins.adapters.lazy_engine import LazyEngine
+
+
+def generate(lazy: LazyEngine, request: GenerateRequest, timeout: float | None = None) -> GenerateResult:
+    """One whole answer. Raises TimeoutError `timeout` seconds after the model is open, and what opening and the engine
+    raise."""
+    return generate_all(lazy, [request], timeout)[0]
+
+
+async def agenerate(
+    lazy: LazyEngine, request: GenerateRequest, timeout: float | None = None
+) -> GenerateResult:
+    """`generate` on an event loop, which does no engine work."""
+    return (await agenerate_all(lazy, [request], timeout))[0]
+
+
+def generate_all(
+    lazy: LazyEngine, requests: Sequence[GenerateRequest], timeout: float | None = None
+) -> list[GenerateResult]:
+    """An answer to each request; they run together. The first error gives the others up."""
+    with lazy.using() as engine:
+        handles = [engine.submit(request) for request in requests]
+        try:
+            with _limited(handles, timeout):
+                return [handle.result() for handle in handles]
+        finally:
+            _give_up(handles)
+
+
+async def agenerate_all(
+    lazy: LazyEngine, requests: Sequence[GenerateRequest], timeout: float | None = None
+) -> list[GenerateResult]:
+    """`generate_all` on an event loop."""
+    async with lazy.ausing() as engine:
+        handles = [engine.submit(request) for request in requests]
+        try:
+            with _limited(handles, timeout):
+                return [await handle for handle in handles]
+        finally:
+            _give_up(handles)
+
+
+def stream(lazy: LazyEngine, request: GenerateRequest, timeout: float | None = None) -> Iterator[Delta]:
+    """The deltas of one answer as they come."""
+    with lazy.using() as engine:
+        handle = engine.submit(request)
+        try:
+            with _limited([handle], timeout) as expired:
+                for delta in handle:
+                    _check(delta, expired)
+                    yield delta
+        finally:
+            _give_up([handle])
+
+
+async def astream(
+    lazy: LazyEngine, request: GenerateRequest, timeout: float | None = None
+) -> AsyncIterator[Delta]:
+    """`stream` on an event loop."""
+    async with lazy.ausing() as engine:
+        handle = engine.submit(request)
+        try:
+            with _limited([handle], timeout) as expired:
+                async for delta in handle:
+                    _check(delta, expired)
+                    yield delta
+        finally:
+            _give_up([handle])
+
+
+def count_tokens(lazy: LazyEngine, prompt: Any, tools: Sequence[Mapping[str, Any]] = ()) -> int:
+    """Tokens of a text, or of a conversation with its tools, as the model runs them."""
+    with lazy.using() as engine:
+        return engine.count_tokens(prompt, tools=tuple(tools))
+
+
+def token_ids(lazy: LazyEngine, text: str) -> list[int]:
+    """The tokens of a text by itself: no begin token, and control tokens in it are text."""
+    with lazy.using() as engine:
+        return [] if engine.tokenizer is None else engine.tokenizer.encode(text, bare=True)
+
+
+def capabilities(lazy: LazyEngine) -> Capabilities:
+    """What the model can do. Opens it."""
+    with lazy.using() as engine:
+        return engine.capabilities
+
+
+def identity(lazy: LazyEngine) -> str:
+    """A hash that changes with whatever changes the text a model makes. Opens it."""
+    with lazy.using() as engine:
+        return engine.identity
+
+
+async def aopened(lazy: LazyEngine) -> None:
+    """Open the model, without holding up the event loop."""
+    async with lazy.ausing():
+        return
+
+
+@contextmanager
+def _limited(handles: Sequence[Handle[GenerateResult]], seconds: float | None) -> Iterator[threading.Event]:
+    """Gives the requests up after `seconds`, sets the event, and raises TimeoutError for who waits for a result."""
+    expired = threading.Event()
+    if seconds is None:
+        yield expired
+        return
+
+    def expire() -> None:
+        expired.set()  # before the waiter can see that the request is cancelled
+        _give_up(handles)
+
+    timer = threading.Timer(seconds, expire)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield expired
+    except CancelledError:
+        if expired.is_set():
+            raise _timed_out() from None
+        raise
+    finally:
+        timer.cancel()
+
+
+def _check(delta: Delta, expired: threading.Event) -> None:
+    if delta.finish_reason == "cancelled" and expired.is_set():
+        raise _timed_out()
+
+
+def _timed_out() -> TimeoutError:
+    return TimeoutError(
+        "the answer took longer than `timeout` and was given up: allow more seconds, or fewer max_tokens"
+    )
+
+
+def _give_up(handles: Sequence[Handle[GenerateResult]]) -> None:
+    for handle in handles:
+        handle.cancel()

@@ -1,0 +1,139 @@
+"""The constructor words of the adapters that generate text, and the fields of a request that they make.
+
+Takes keyword arguments of a constructor and of a call; gives fields of GenerateRequest. What only the model knows (its
+context, its chat format) is checked at the first use.
+"""
+
+import difflib
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import BeforeValidator, Field, StrictBool, StrictInt, model_validator
+
+from doppler_core.engine.request import GenerateRequest, PromptOverflow
+from doppler_core.engine.sampling_check import check_sampling
+from doppler_core.errors import InputError
+from doppler_core.plan.sampling import TOP_LOGPROBS
+from doppler_plugins.adapters.model_words import ModelWords, Word
+
+#: Words that are fields of a request as they are.
+FIELDS = (
+    "max_tokens",
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_p",
+    "presence_penalty",
+    "frequency_penalty",
+    "repetition_penalty",
+    "logit_bias",
+    "seed",
+    "chat_format",
+    "overflow",
+    "thinking",
+    "constrain_tools",
+)
+#: Words that a call may say otherwise than the constructor.
+CALL_WORDS = (*FIELDS, "stop", "logprobs", "top_logprobs", "timeout")
+
+_SAMPLING = FIELDS[1 : FIELDS.index("chat_format")]
+
+
+def _texts(value: Any) -> Any:
+    return () if value is None else (value,) if isinstance(value, str) else value
+
+
+Stops = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_texts)]
+Count = Annotated[StrictInt, Field(ge=0)]
+
+
+class GenerationWords(ModelWords):
+    """The words of every model, and how it generates. What can't be assigned, copied or pickled is as in `ModelWords`.
+
+    A word of sampling left at None is as the checkpoint's generation_config.json says; where that says nothing, the
+    likeliest token comes.
+    """
+
+    aliases: ClassVar[Mapping[str, str]] = MappingProxyType(
+        {
+            "model_name": "model",
+            "stop_sequences": "stop",
+            "max_completion_tokens": "max_tokens",
+            "max_new_tokens": "max_tokens",
+        }
+    )
+    ignored: ClassVar[frozenset[str]] = frozenset(
+        {"api_key", "base_url", "max_retries", "model_provider", "organization", "streaming", "stream_usage"}
+    )
+
+    slots: Word[StrictInt | None] = None
+    """Sequences that the model works on at once; None = 4, and fewer where memory is short."""
+
+    max_tokens: Word[Count | None] = None
+    """Most tokens of an answer; None = as many as the context has room for."""
+    temperature: Word[float | None] = None
+    """0 = the likeliest token, always."""
+    top_k: Word[StrictInt | None] = None
+    """Choose among so many likeliest tokens; 0 = all."""
+    top_p: Word[float | None] = None
+    """Choose among the likeliest tokens that have this probability together."""
+    min_p: Word[float | None] = None
+    """Choose among tokens at least this probable, relative to the likeliest."""
+    presence_penalty: Word[float | None] = None
+    """Over 0: tokens that the answer has already become less likely."""
+    frequency_penalty: Word[float | None] = None
+    """The same, for each time that the answer has them."""
+    repetition_penalty: Word[float | None] = None
+    """Over 1: tokens of prompt and answer become less likely."""
+    logit_bias: Word[Mapping[int, float] | None] = None
+    """Added to the logits of token ids."""
+    seed: Word[StrictInt | None] = None
+    """The same seed, the same text; None = another each time."""
+    stop: Word[Stops] = ()
+    """Texts that end the answer and are not in it. Also `stop_sequences`."""
+    logprobs: Word[StrictBool] = False
+    """Give the logarithm of each token's probability."""
+    top_logprobs: Word[Annotated[StrictInt, Field(ge=0, le=TOP_LOGPROBS)] | None] = None
+    """And of so many likeliest tokens beside it."""
+    thinking: Word[StrictBool] = False
+    """Let a model that can reason before it answers."""
+    constrain_tools: Word[StrictBool] = True
+    """Hold tool calls to the tools' names and schemas while they are made."""
+    chat_format: Word[str | None] = None
+    """"gemma3" or "gemma4", in place of the model's own."""
+    overflow: Word[PromptOverflow] = "error"
+    """A prompt over the context: "error", or "truncate_left" drops what is oldest."""
+    timeout: Word[Annotated[float, Field(gt=0)] | None] = None
+    """Seconds after which an answer is given up with TimeoutError; None = never."""
+
+    @model_validator(mode="after")
+    def _check_sampling(self) -> Self:
+        check_sampling(GenerateRequest("", **{name: getattr(self, name) for name in _SAMPLING}))
+        return self
+
+
+def request_fields(words: GenerationWords, call: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of GenerateRequest: the constructor's words, and what a call says in their place.
+
+    None in a call = as the constructor said. Raises InputError for a word of `call` that is none of CALL_WORDS, and
+    what checking a changed copy of the words raises; `timeout` is checked, and is no field.
+    """
+    said = {words.aliases.get(name, name): value for name, value in call.items() if value is not None}
+    known = [*CALL_WORDS, *words.aliases]
+    for word in said:
+        if word not in known:
+            near = difflib.get_close_matches(str(word), known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"expected some of {', '.join(CALL_WORDS)}"
+            raise InputError(f"a call has no word {word!r}: {hint}")
+    fields = {name: said.get(name, getattr(words, name)) for name in FIELDS}
+    top = said.get("top_logprobs", words.top_logprobs)
+    if top is None and said.get("logprobs", words.logprobs):
+        top = 0
+    return {**fields, "stop": tuple(_texts(said.get("stop", words.stop))), "logprobs": top}
+
+
+def timeout_of(words: GenerationWords, call: Mapping[str, Any]) -> float | None:
+    """Seconds that a call may take, if anybody said."""
+    said = call.get("timeout")
+    return words.timeout if said is None else float(said)
