@@ -232,4 +232,4 @@ def _tokenizer(factory: pytest.TempPathFactory, special: bool) -> Any:
 def test_a_tokenizer_without_the_formats_tokens_is_an_error_that_names_one(tmp_path: Path) -> None:
     tokenizer = small_tokenizer(tmp_path, GEMMA3_MARKS)
     with pytest.raises(InputError, match=r"no token <\|turn>, and the chat format gemma4 needs it"):
-        chat_ids(said("user:a"), gemma4_format(thinking=False), tokenizer)
+        chat_ids(said("user:a"), gemma4_format(), tokenizer)

@@ -18,6 +18,7 @@
     │   └── DeviceLostError                  the device went away
     ├── InputError (ValueError)              a request's text, size or option can't be served
     │   ├── TextTooLongError                 more tokens than the model takes
+    │   ├── UnsupportedModalityError         an image, a sound or a video for a model that takes none
     │   ├── NoChatFormatError                a conversation for a base model, which goes on with a text
     │   └── ChatTemplateError                a checkpoint's chat template is wrong, or refuses the conversation
     ├── EngineClosedError (RuntimeError)     the engine was closed, or inherited through a fork
@@ -113,6 +114,10 @@ class TextTooLongError(InputError):
     ) -> None:
         super().__init__(message)
         self.index, self.tokens, self.limit = index, tokens, limit
+
+
+class UnsupportedModalityError(InputError):
+    """An image, a sound or a video for a model that takes none."""
 
 
 class NoChatFormatError(InputError):

@@ -7,7 +7,7 @@ from doppler_core.errors import InputError, NoChatFormatError
 from doppler_core.text.chat.form import ChatFormat, Piece
 from doppler_core.text.chat.gemma3 import GEMMA3
 from doppler_core.text.chat.gemma4 import GEMMA4
-from doppler_core.text.chat.messages import Message
+from doppler_core.text.chat.messages import Message, Tool
 from doppler_core.text.chat.template import find_template, template_format
 from doppler_core.text.tokenizer import Tokenizer
 
@@ -36,12 +36,17 @@ def format_named(name: str) -> ChatFormat:
     return _BY_NAME[name]
 
 
-def _refuse(messages: Sequence[Message]) -> tuple[Piece, ...]:
-    raise NoChatFormatError(
-        "this model has no chat format: it is a base model, which goes on with a text; generate from a text, or give "
-        f"chat_format= one of {', '.join(_BY_NAME)} if it was taught one",
-        formats=tuple(_BY_NAME),
-    )
+class _NoFormat(ChatFormat):
+    """A base model's: every conversation is refused."""
+
+    def render(
+        self, messages: Sequence[Message], tools: Sequence[Tool] = (), thinking: bool = False
+    ) -> Sequence[Piece]:
+        raise NoChatFormatError(
+            "this model has no chat format: it is a base model, which goes on with a text; generate from a text, or "
+            f"give chat_format= one of {', '.join(_BY_NAME)} if it was taught one",
+            formats=tuple(_BY_NAME),
+        )
 
 
-_NONE = ChatFormat("none", _refuse)
+_NONE = _NoFormat("none", lambda messages, tools=(), thinking=False: ())

@@ -15,13 +15,15 @@ from collections.abc import Sequence
 
 from doppler_core.errors import InputError
 from doppler_core.text.chat.form import ChatFormat, Control, Piece
-from doppler_core.text.chat.messages import Message
+from doppler_core.text.chat.messages import Message, Text, Tool
 
 _BEGIN, _OPEN, _CLOSE = Control("<bos>"), Control("<start_of_turn>"), Control("<end_of_turn>")
 _BLANK_LINE = "\n\n"
 
 
-def gemma3(messages: Sequence[Message]) -> tuple[Piece, ...]:
+def gemma3(
+    messages: Sequence[Message], tools: Sequence[Tool] = (), thinking: bool = False
+) -> tuple[Piece, ...]:
     """The pieces of a conversation. InputError for tool turns, which Gemma 3 was not taught."""
     turns = _turns(messages)
     if turns[-1][0] != "model":
@@ -45,12 +47,12 @@ def _turns(messages: Sequence[Message]) -> list[tuple[str, str]]:
                 f"message {index}: Gemma 3's chat format has no turn for a tool; give its result in a user message"
             )
         elif message.role == "user":
-            text = "".join(part.text.strip() for part in message.parts)
+            text = "".join(part.text.strip() for part in message.parts if isinstance(part, Text))
             _add(turns, "user", _BLANK_LINE.join([*system, text]))
             system = []
         else:
             goes_on = index == len(messages) - 1
-            text = "".join(part.text.strip() for part in message.parts)
+            text = "".join(part.text.strip() for part in message.parts if isinstance(part, Text))
             _add(turns, "model", message.text.lstrip() if goes_on else text)
     if system or not turns:
         _add(turns, "user", _BLANK_LINE.join(system).strip())

@@ -18,7 +18,7 @@ from functools import partial
 
 from doppler_core.errors import InputError
 from doppler_core.text.chat.form import ChatFormat, Control, Piece
-from doppler_core.text.chat.messages import Message
+from doppler_core.text.chat.messages import Message, Text, Tool
 
 _BEGIN, _OPEN, _CLOSE = Control("<bos>"), Control("<|turn>"), Control("<turn|>")
 _THINK, _OPEN_CHANNEL, _CLOSE_CHANNEL = Control("<|think|>"), Control("<|channel>"), Control("<channel|>")
@@ -35,7 +35,11 @@ Turn = tuple[str, list[Piece]]
 
 
 def gemma4(
-    messages: Sequence[Message], *, thinking: bool = False, empty_thought: bool = False
+    messages: Sequence[Message],
+    tools: Sequence[Tool] = (),
+    thinking: bool = False,
+    *,
+    empty_thought: bool = False,
 ) -> tuple[Piece, ...]:
     """The pieces of a conversation. InputError for tool turns.
 
@@ -66,7 +70,7 @@ def _turns(messages: Sequence[Message]) -> list[Turn]:
             raise InputError(
                 f"message {index}: a tool's result without its call; this version makes no calls"
             )
-        texts = [part.text for part in message.parts]
+        texts = [part.text for part in message.parts if isinstance(part, Text)]
         if name == "model" and index == len(messages) - 1:
             body = _without_thoughts(message.text).lstrip()
         elif name == "model":
@@ -86,9 +90,9 @@ def _without_thoughts(text: str) -> str:
     return "".join(said.split(channel)[0] for said in text.split(end))
 
 
-def gemma4_format(*, thinking: bool = False, empty_thought: bool = False) -> ChatFormat:
-    """The format with its two switches set."""
-    return ChatFormat("gemma4", partial(gemma4, thinking=thinking, empty_thought=empty_thought), _MARKS)
+def gemma4_format(*, empty_thought: bool = False) -> ChatFormat:
+    """The format of the small models, or with `empty_thought` that of the large ones."""
+    return ChatFormat("gemma4", partial(gemma4, empty_thought=empty_thought), _MARKS, reasoning=True)
 
 
 GEMMA4 = gemma4_format()

@@ -1,92 +1,102 @@
-"""The one form of a conversation: takes mappings as chat APIs and frameworks write them, gives Messages.
+"""The one form of a conversation, whoever wrote it: messages of parts, tools, and what a model's reply is made of.
 
-It knows no chat format: which roles a model has turns for is for the format to say.
+Plain data, checked by `read_messages` and `read_tools`. It knows no chat format and no framework.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
-
-from doppler_core.errors import InputError
-from doppler_core.text.tokenizer import well_formed
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 Role = Literal["system", "developer", "user", "assistant", "tool"]
-
-_ROLES: tuple[Role, ...] = get_args(Role)
-# What LangChain and Gemma call the same two.
-_OTHER_NAMES: dict[str, Role] = {"human": "user", "ai": "assistant", "model": "assistant"}
-_READ = ("role", "content")
+MediaKind = Literal["image", "audio", "video"]
 
 
 @dataclass(frozen=True)
 class Text:
-    """A part of a message that is text."""
+    """A part that is text."""
 
     text: str
 
 
 @dataclass(frozen=True)
+class Reasoning:
+    """What the assistant thought before it went on."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A call that the assistant made, whole and readable.
+
+    arguments: JSON values by parameter name. id: what its result refers to; "" in a conversation without ids.
+    """
+
+    name: str
+    arguments: Mapping[str, Any]
+    id: str = ""
+
+
+@dataclass(frozen=True)
+class InvalidToolCall:
+    """A call of a reply that was cut off, or that can't be read. It is never run, and never a part of a prompt.
+
+    name: None where not even that can be read. text: what the model wrote, control tokens by their texts.
+    """
+
+    name: str | None
+    text: str
+    error: str
+    id: str = ""
+
+
+@dataclass(frozen=True)
+class ToolResult:
+    """What a call gave: a text or JSON values.
+
+    name, call_id: of the call; either may be "", as long as it can be told which one is meant.
+    """
+
+    content: str | Mapping[str, Any] | list[Any]
+    name: str = ""
+    call_id: str = ""
+    is_error: bool = False
+
+
+@dataclass(frozen=True)
+class Media:
+    """An image, a sound or a video. data: None where only its place in the conversation is known."""
+
+    kind: MediaKind
+    data: bytes | None = None
+    media_type: str = ""
+
+
+Part = Text | Reasoning | ToolCall | ToolResult | Media
+ReplyPart = Text | Reasoning | ToolCall | InvalidToolCall
+
+
+@dataclass(frozen=True)
 class Message:
-    """One turn, or part of one. The text of all its parts is `text`."""
+    """One turn, or part of one.
+
+    name: of who speaks, where several do; no chat format here has a place for it.
+    """
 
     role: Role
-    parts: tuple[Text, ...] = ()
+    parts: tuple[Part, ...] = ()
+    name: str | None = None
 
     @property
     def text(self) -> str:
-        """The parts one after the other, as they are."""
-        return "".join(part.text for part in self.parts)
+        """The parts that are text, one after the other, as they are."""
+        return "".join(part.text for part in self.parts if isinstance(part, Text))
 
 
-def read_messages(messages: Iterable[Message | Mapping[str, Any]]) -> tuple[Message, ...]:
-    """Check a conversation: mappings with `role` and `content`, which is a text, None, or a list of texts and
-    {"type": "text", "text": ...}. InputError names the message and what it holds that can't be rendered: nothing that
-    was said is left out in silence."""
-    if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
-        raise InputError(
-            f"messages: expected a list of messages with `role` and `content`, got {type(messages).__name__}"
-        )
-    found = tuple(_message(message, index) for index, message in enumerate(messages))
-    if not found:
-        raise InputError("messages: expected at least one message, got none")
-    return found
+@dataclass(frozen=True)
+class Tool:
+    """A tool that is offered. parameters: the JSON schema of its arguments, an object; {} where it takes none."""
 
-
-def _message(message: object, index: int) -> Message:
-    if isinstance(message, Message):
-        return message
-    where = f"message {index}"
-    if not isinstance(message, Mapping):
-        raise InputError(f"{where}: expected `role` and `content`, got {type(message).__name__}")
-    role = message.get("role")
-    role = _OTHER_NAMES.get(role, role) if isinstance(role, str) else role
-    if role not in _ROLES:
-        raise InputError(f"{where}: role is {role!r}: expected one of {', '.join(_ROLES)}")
-    if unread := [str(key) for key, value in message.items() if key not in _READ and value]:
-        raise InputError(f"{where}: {', '.join(unread)}: expected role and content alone; take it out")
-    return Message(role, _parts(message.get("content"), where))
-
-
-def _parts(content: object, where: str) -> tuple[Text, ...]:
-    if content is None:
-        return ()
-    if isinstance(content, str):
-        return (Text(well_formed(content)),)
-    if not isinstance(content, list | tuple):
-        raise InputError(f"{where}: content is {type(content).__name__}: expected a text or a list of parts")
-    return tuple(_part(part, f"{where}, part {number}") for number, part in enumerate(content))
-
-
-def _part(part: object, where: str) -> Text:
-    if isinstance(part, Text):
-        return part
-    if isinstance(part, str):
-        return Text(well_formed(part))
-    if not isinstance(part, Mapping):
-        raise InputError(f"{where}: expected a text, got {type(part).__name__}")
-    kind, text = part.get("type", "text"), part.get("text")
-    if kind != "text":
-        raise InputError(f"{where}: type is {kind!r}: this version reads text; take the part out")
-    if not isinstance(text, str):
-        raise InputError(f"{where}: text is {type(text).__name__}: expected a str")
-    return Text(well_formed(text))
+    name: str
+    description: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)

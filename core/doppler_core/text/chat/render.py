@@ -10,18 +10,26 @@ from typing import Any
 
 from doppler_core.errors import InputError
 from doppler_core.text.chat.form import ChatFormat, Control, Piece
-from doppler_core.text.chat.messages import Message, read_messages
+from doppler_core.text.chat.messages import Message, Tool
+from doppler_core.text.chat.reading import read_messages
+from doppler_core.text.chat.tools import read_tools
 from doppler_core.text.tokenizer import Tokenizer
 
 
 def chat_ids(
-    messages: Iterable[Message | Mapping[str, Any]], chat_format: ChatFormat, tokenizer: Tokenizer
+    messages: Iterable[Message | Mapping[str, Any]],
+    chat_format: ChatFormat,
+    tokenizer: Tokenizer,
+    tools: Iterable[Tool | Mapping[str, Any]] = (),
+    thinking: bool = False,
 ) -> list[int]:
     """The ids of a conversation, begin token included, up to where the model goes on.
 
     Raises InputError for what is no conversation, and for what the format or the tokenizer has no form for.
     """
-    return encode_pieces(chat_format.render(read_messages(messages)), tokenizer, chat_format)
+    return encode_pieces(
+        chat_format.render(read_messages(messages), read_tools(tools), thinking), tokenizer, chat_format
+    )
 
 
 def encode_pieces(pieces: Sequence[Piece], tokenizer: Tokenizer, chat_format: ChatFormat) -> list[int]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from doppler_core.errors import ChatTemplateError
 from doppler_core.text.chat.form import ChatFormat, Piece
-from doppler_core.text.chat.messages import Message
+from doppler_core.text.chat.messages import Message, Tool
 from doppler_core.text.chat.shield import Shield, unused_marks
 from doppler_core.text.tokenizer import well_formed
 from doppler_core.weights.files import read_json_object, reading, regular_size
@@ -65,7 +65,9 @@ def template_format(path: Path, text: str, tokens: Mapping[str, str], control: C
 
     shield = Shield(control)
 
-    def render(messages: Sequence[Message]) -> list[Piece]:
+    def render(
+        messages: Sequence[Message], tools: Sequence[Tool] = (), thinking: bool = False
+    ) -> list[Piece]:
         texts = [message.text for message in messages]
         mark, end = unused_marks(texts)
         turns = [
