@@ -1,6 +1,6 @@
 """What both executors are: a plan bound to memory, ready to run its phases."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -48,12 +48,22 @@ class Executor(Protocol):
     def memory_bytes(self) -> int:
         """Bytes that it holds."""
 
-    def submit(self, phase: str, tables: StepTables | None, steps: int = 1) -> Ticket:
+    def submit(
+        self,
+        phase: str,
+        tables: StepTables | None,
+        steps: int = 1,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> Ticket:
         """Start `steps` steps of a phase and do not wait for them.
 
         The first runs on `tables`, each further one on the rows that the plan's `advance` op left on the device: the
         token just sampled, one position on. More than one step needs that op active, and one row a slot. None: go on
         from the rows that the last step submitted left, its phase, slots and wishes staying the same.
+
+        meanwhile: of one step, called once before the first op that only runs where a step asks for it. On a GPU the
+        ops before that one are under way then, so that what takes the host time, and has to be in a state before a
+        token is chosen, costs none. What it raises is raised here, and the rest of the step does not run.
         """
 
     def run(

@@ -5,7 +5,7 @@ parts of each product and attention; BLAS computes in the thread that calls it. 
 one group over ranges of rows, so that a range stays in a core's cache from the first op to the last.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -88,15 +88,22 @@ class NumpyExecutor:
         """Bytes held: expanded weights, constants, buffers, states. Memory maps are not counted."""
         return self._open().nbytes
 
-    def submit(self, phase: str, tables: StepTables | None, steps: int = 1) -> NumpyTicket:
+    def submit(
+        self,
+        phase: str,
+        tables: StepTables | None,
+        steps: int = 1,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> NumpyTicket:
         """Run `steps` steps of a phase, here and now."""
         goes_on = tables is None
         if tables is None:
             tables = left_by(self._left, phase)
         check_step(self._bounds, tables)
         chosen = self._chosen(phase, tables.active)
-        check_group(self._bounds, tables, chosen.ops, steps)
-        found = self._run(chosen, tables, chosen.outputs, steps, goes_on)
+        check_group(self._bounds, tables, chosen.ops, steps, stops_within=meanwhile is not None)
+        self._left = None
+        found = self._run(chosen, tables, chosen.outputs, steps, goes_on, meanwhile)
         self._left = advanced(phase, tables, chosen.ops, steps)
         return NumpyTicket({name: np.stack([one[name] for one in found]) for name in chosen.outputs})
 
@@ -171,6 +178,7 @@ class NumpyExecutor:
         names: Collection[str],
         steps: int = 1,
         goes_on: bool = False,
+        meanwhile: Callable[[], None] | None = None,
     ) -> list[Found]:
         """The values of `names` after each of the steps. goes_on: from the rows that the last bound step left."""
         tables = Tables(step.rows, step.slots, step.sampling)
@@ -183,7 +191,7 @@ class NumpyExecutor:
             found = []
             for number in range(steps):
                 self._last.renew(None if number or goes_on else tables)
-                found.append(run_bound(self._last, self._crew, names))
+                found.append(run_bound(self._last, self._crew, names, meanwhile))
             return found
 
     def _bind_whole(self, chosen: Chosen, step: StepTables) -> Bound:

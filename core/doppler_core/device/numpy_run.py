@@ -1,6 +1,6 @@
 """Runs bound ops on a crew of threads: row ops over ranges of rows, products and attention in parts."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy.typing as npt
@@ -17,10 +17,16 @@ WHOLE = {**WHOLE_OPS, **SAMPLING_OPS}
 Found = dict[str, npt.NDArray[Any]]
 
 
-def run_bound(bound: Bound, crew: Crew, names: Collection[str]) -> Found:
-    """Run a step; copies of the values of `names`, as they were when their ops had run."""
+def run_bound(
+    bound: Bound, crew: Crew, names: Collection[str], meanwhile: Callable[[], None] | None = None
+) -> Found:
+    """Run a step; copies of the values of `names`, as they were when their ops had run. meanwhile: called before the
+    first op that the step asks for."""
     found: Found = {}
     for each, calls in zip(bound.groups, bound.calls, strict=True):
+        if meanwhile is not None and each.ops[0].when:
+            meanwhile()
+            meanwhile = None
         meaning = each.ops[0].meaning
         if each.by_rows:
             _by_rows(each.ops, calls)

@@ -129,12 +129,19 @@ def running(phase: str, ops: Sequence[Op], active: frozenset[str]) -> tuple[Op, 
     return chosen
 
 
-def check_group(limits: Bounds, tables: StepTables, ops: Sequence[Op], steps: int) -> None:
-    """InputError where the device can't go on from one step to the next by itself, `steps` in all."""
+def check_group(
+    limits: Bounds, tables: StepTables, ops: Sequence[Op], steps: int, stops_within: bool = False
+) -> None:
+    """InputError where the device can't go on from one step to the next by itself, `steps` in all.
+
+    stops_within: the host has something to do within the step, which is then the only one.
+    """
     if steps < 1:
         raise InputError(f"steps={steps}: expected at least 1")
     if steps == 1:
         return
+    if stops_within:
+        raise InputError(f"steps={steps}: what the host does meanwhile is done in one step")
     if not any(op.output == ROWS for op in ops):
         raise InputError(f"steps={steps}: no op of the step puts the sampled token into the next one's rows")
     if any(op.kernel.file == HOST for op in ops):

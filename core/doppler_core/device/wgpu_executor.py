@@ -1,6 +1,7 @@
 """The WebGPU executor: a plan on a GPU device. Import it only where a GPU is used: it loads the native library."""
 
 import gc
+import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -78,11 +79,13 @@ def bind_wgpu(
 
 @dataclass(frozen=True)
 class _Schedule:
-    """What a step of one size runs. outputs: those of the phase that an op of it writes."""
+    """What a step of one size runs. always: how many of the first dispatches are of ops that every step runs.
+    outputs: those of the phase that an op of it writes."""
 
     ops: tuple[Op, ...]
     dispatches: Sequence[Dispatch]
     grids: Sequence[Grid]
+    always: int
     outputs: tuple[Value, ...]
 
 
@@ -121,14 +124,22 @@ class WgpuExecutor:
         self._schedules: dict[tuple[object, ...], _Schedule] = {}
         self._left: Left | None = None
 
-    def submit(self, phase: str, tables: StepTables | None, steps: int = 1) -> WgpuTicket:
-        """Start `steps` steps of a phase and do not wait for them: one submit and one compute pass a step."""
+    def submit(
+        self,
+        phase: str,
+        tables: StepTables | None,
+        steps: int = 1,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> WgpuTicket:
+        """Start `steps` steps of a phase and do not wait for them: one submit and one compute pass a step, two where
+        the host has something to do meanwhile."""
         program, goes_on = self._open(), tables is None
         if tables is None:
             tables = left_by(self._left, phase)
         check_step(self._bounds, tables)
         schedule = self._schedule(phase, tables)
-        check_group(self._bounds, tables, schedule.ops, steps)
+        check_group(self._bounds, tables, schedule.ops, steps, stops_within=meanwhile is not None)
+        self._left = None
         rows, sequences = len(tables.rows), len(tables.slots)
         sizes = [value.bytes(rows, sequences) for value in schedule.outputs]
         with explained(f"running {phase} of {self._plan.model}"):
@@ -144,9 +155,14 @@ class WgpuExecutor:
                     encoder.copy_buffer_to_buffer(
                         there[ROWS.name], 0, there[LAST.name], 0, LAST.bytes(rows, rows)
                     )
-                work = encoder.begin_compute_pass()
-                self._encode(work, schedule.dispatches, schedule.grids)
-                work.end()
+                begun = 0
+                if meanwhile is not None and schedule.always < len(schedule.dispatches):
+                    begun = schedule.always
+                    self._encode_pass(encoder, schedule.dispatches[:begun], schedule.grids[:begun])
+                    self._readback.submit(encoder.finish())
+                    meanwhile()
+                    encoder = self._gpu.device.create_command_encoder()
+                self._encode_pass(encoder, schedule.dispatches[begun:], schedule.grids[begun:])
                 for value, size in zip(schedule.outputs, sizes, strict=True):
                     encoder.copy_buffer_to_buffer(program.values[phase][value.name], 0, staging, at, size)
                     at += size
@@ -240,6 +256,7 @@ class WgpuExecutor:
     def _make_schedule(self, phase: str, tables: StepTables) -> _Schedule:
         ops = running(phase, self._plan.phases[phase], tables.active)
         chosen = set(map(id, ops))
+        always = {id(op) for op in itertools.takewhile(lambda op: not op.when, ops)}
         launches = [launch for launch in self._open().phases[phase] if id(launch.op) in chosen]
         written = {op.output.name for op in ops}
         found = [launch.at(len(tables.rows), len(tables.slots)) for launch in launches]
@@ -247,6 +264,7 @@ class WgpuExecutor:
             ops=ops,
             dispatches=[dispatch for dispatch, _ in found],
             grids=[grid for _, grid in found],
+            always=sum(id(launch.op) in always for launch in launches),
             outputs=tuple(value for value in self._plan.outputs[phase] if value.name in written),
         )
 
@@ -258,11 +276,14 @@ class WgpuExecutor:
 
     def _run(self, launches: Sequence[Launch], rows: int, sequences: int) -> None:
         encoder = self._gpu.device.create_command_encoder()
-        work = encoder.begin_compute_pass()
         found = [launch.at(rows, sequences) for launch in launches]
-        self._encode(work, [dispatch for dispatch, _ in found], [grid for _, grid in found])
-        work.end()
+        self._encode_pass(encoder, [dispatch for dispatch, _ in found], [grid for _, grid in found])
         self._gpu.device.queue.submit([encoder.finish()])
+
+    def _encode_pass(self, encoder: Any, dispatches: Sequence[Dispatch], grids: Sequence[Grid]) -> None:
+        work = encoder.begin_compute_pass()
+        self._encode(work, dispatches, grids)
+        work.end()
 
 
 def _split(
