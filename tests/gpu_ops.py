@@ -22,7 +22,7 @@ from doppler_core.plan.constants import make
 from doppler_core.plan.meaning import MEANINGS, Operands, Tables
 from doppler_core.plan.op import Constant, Kernel, Op, Plan, Scalar, State, Value, ValueType, Weight
 from doppler_core.weights.storage import as_kernel_type, store, to_f32
-from doppler_core.weights.tensor import StorageType, Tensor
+from doppler_core.weights.tensor import TOGETHER, StorageType, Tensor
 
 # "llvmpipe" is Mesa's software GPU adapter. NoAdapterError, and so failing tests, where there is none.
 SOFTWARE = "wgpu:llvmpipe"
@@ -49,10 +49,16 @@ def tensor(name: str, values: np.ndarray, dtype: StorageType = "f32") -> Tensor:
     return Tensor(name, values.shape, dtype, data.reshape(-1), Path(name))
 
 
+def stored_form(dtype: StorageType) -> StorageType:
+    """The type in which a file holds what a kernel reads as `dtype`."""
+    return next((stored for stored, together in TOGETHER.items() if together == dtype), dtype)
+
+
 def read_back(stored: Tensor, dtype: StorageType) -> np.ndarray:
-    """The values a kernel that reads `dtype` finds in a stored tensor."""
+    """The values a kernel that reads `dtype` finds in a stored tensor: rows laid together are the same values."""
+    read = stored_form(dtype)
     values = to_f32(
-        Tensor(stored.name, stored.shape, dtype, as_kernel_type(stored, dtype).reshape(-1), stored.path)
+        Tensor(stored.name, stored.shape, read, as_kernel_type(stored, read).reshape(-1), stored.path)
     )
     return values.reshape(stored.shape)
 

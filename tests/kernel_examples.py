@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
-from gpu_ops import Case, Kept, packed_step
+from gpu_ops import Case, Kept, packed_step, stored_form
 
 from doppler_core.plan.meaning import Tables
 from doppler_core.plan.op import Constant
@@ -46,7 +46,7 @@ def _gather(row: Signature, base: Case) -> Case:
     read = next(operand.dtypes[0] for operand in row.operands if operand.kind == "weight")
     table = np.ones((len(base.tables.rows), base.columns), np.float32)
     params = {**base.params, "scale": 1.0}
-    return replace(base, params=params, weights=[table], weight_types=[(read, read)])
+    return replace(base, params=params, weights=[table], weight_types=[(stored_form(read), read)])
 
 
 def _rmsnorm(row: Signature, base: Case) -> Case:
@@ -63,7 +63,7 @@ def _matmul(row: Signature, base: Case) -> Case:
         params={"columns": 70, "inner": inner},
         inputs=[_x(base, inner)],
         weights=[np.ones((70, inner), np.float32)],
-        weight_types=[(read, read)],
+        weight_types=[(stored_form(read), read)],
         columns=70,
     )
 

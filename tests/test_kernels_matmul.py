@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from gpu_ops import Case, packed_step
+from gpu_ops import Case, packed_step, stored_form
 
 from doppler_core.errors import PlanError
 from doppler_core.manifest.kernel_text import kernel_text
@@ -35,7 +35,7 @@ BROADCAST: dict[str, StorageType] = {
     "matmul_f16w_f32a_broadcast.wgsl": "f16",
     "matmul_f32_broadcast.wgsl": "f32",
     "matmul_q4_k_broadcast.wgsl": "q4_k",
-    "matmul_q8_0_broadcast.wgsl": "q8_0",
+    "matmul_q8_0x8_broadcast.wgsl": "q8_0x8",
     "matmul_q5_0_broadcast.wgsl": "q5_0",
     "matmul_q6_k_broadcast.wgsl": "q6_k",
 }
@@ -50,7 +50,7 @@ def case(kernel: str, dtype: StorageType, rows: int, columns: int, inner: int) -
         packed_step([rows]),
         inputs=[rng.standard_normal((rows, inner), np.float32)],
         weights=[rng.standard_normal((columns, inner), np.float32) / np.float32(np.sqrt(inner))],
-        weight_types=[(dtype, dtype)],
+        weight_types=[(stored_form(dtype), dtype)],
         columns=columns,
     )
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from gpu_ops import Case, packed_step, software_gpu
+from gpu_ops import Case, packed_step, software_gpu, stored_form
 
 from doppler_core.device.limits import sections
 from doppler_core.plan.meaning import Tables
@@ -42,13 +42,13 @@ def test_gather_scales_the_rows_of_its_ids(dtype: StorageType, columns: int) -> 
             params,
             step,
             weights=[table],
-            weight_types=[(dtype, dtype)],
+            weight_types=[(stored_form(dtype), dtype)],
             columns=columns,
         )
     )
 
 
-PACKED_GATHERS: tuple[StorageType, ...] = ("q4_k", "q8_0", "q5_0", "q6_k")
+PACKED_GATHERS: tuple[StorageType, ...] = ("q4_k", "q8_0", "q8_0x8", "q5_0", "q6_k")
 
 
 @pytest.mark.parametrize("dtype", PACKED_GATHERS)
@@ -63,7 +63,7 @@ def test_a_packed_table_is_expanded_row_by_row(dtype: StorageType, columns: int)
             {"scale": 0.5, "columns": columns},
             step,
             weights=[random(40, columns)],
-            weight_types=[(dtype, dtype)],
+            weight_types=[(stored_form(dtype), dtype)],
             columns=columns,
         )
     )
@@ -217,7 +217,7 @@ def test_rope_norms_each_head_before_it_turns_it(
             STEP,
             inputs=[3 * random(ROWS, heads * head_dim)],
             weights=[random(head_dim, seed=1)],
-            weight_types=[(dtype, dtype)],
+            weight_types=[(stored_form(dtype), dtype)],
             constants=[Constant("turn", "rope", (64, head_dim // 2, 2), numbers)],
             columns=heads * head_dim,
         )
@@ -295,7 +295,8 @@ def test_l2norm_of_zeros_is_zero() -> None:
         ("matmul_q8_0.wgsl#main", "q8_0"),
         ("matmul_f32_broadcast.wgsl#main", "f32"),
         ("matmul_q4_k_broadcast.wgsl#main", "q4_k"),
-        ("matmul_q8_0_broadcast.wgsl#main_one", "q8_0"),
+        ("matmul_q8_0x8_broadcast.wgsl#main", "q8_0x8"),
+        ("matmul_q8_0x8_broadcast.wgsl#main_one", "q8_0x8"),
     ],
 )
 def test_a_matmul_weight_in_sections_gives_what_it_gives_whole(kernel: str, dtype: StorageType) -> None:
@@ -306,7 +307,7 @@ def test_a_matmul_weight_in_sections_gives_what_it_gives_whole(kernel: str, dtyp
         packed_step([3]),
         [random(3, 64)],
         weights=[random(101, 64, seed=1)],
-        weight_types=[(dtype, dtype)],
+        weight_types=[(stored_form(dtype), dtype)],
         columns=101,
     )
     # Room for the inputs and the output (1,212 bytes), and for a part of the weight only.
@@ -331,7 +332,7 @@ def test_gather_from_a_table_in_sections(kernel: str, dtype: StorageType, sectio
         {"scale": 1.0, "columns": 32},
         step,
         weights=[random(101, 32)],
-        weight_types=[(dtype, dtype)],
+        weight_types=[(stored_form(dtype), dtype)],
         columns=32,
     )
     weight = Weight("w", (101, 32), dtype, dtype)

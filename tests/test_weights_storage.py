@@ -12,7 +12,7 @@ from doppler_core.errors import QuantizationError
 from doppler_core.weights import q4_k, q8_0
 from doppler_core.weights.floats import Floats, f32_to_bf16
 from doppler_core.weights.storage import as_kernel_type, gather_f32, store, to_f32
-from doppler_core.weights.tensor import BLOCKS, WRITTEN, StorageType, Tensor, row_bytes
+from doppler_core.weights.tensor import BLOCKS, STORED, WRITTEN, StorageType, Tensor, row_bytes, tensor_bytes
 
 BLOCK_TYPES = {"q4_k": (q4_k, GGMLQuantizationType.Q4_K), "q8_0": (q8_0, GGMLQuantizationType.Q8_0)}
 
@@ -200,3 +200,23 @@ def test_tensors_of_more_than_two_axes_are_rows_of_their_last() -> None:
     values = normal(12, 96)
     experts = Tensor("e", (3, 4, 96), "q8_0", store(values, "q8_0", "e").reshape(-1), Path("e.bin"))
     assert np.array_equal(to_f32(experts), to_f32(tensor(values, "q8_0")))
+
+
+@pytest.mark.parametrize("rows", [1, 8, 13, 16])
+def test_rows_of_q8_0_laid_together_are_the_same_blocks_in_another_order(rows: int) -> None:
+    """Eight scales, then each row's quants, block by block; made up with rows of zeros."""
+    plain = tensor(normal(rows, 96), "q8_0")
+    together = as_kernel_type(plain, "q8_0x8").reshape(-1)
+    assert together.nbytes == tensor_bytes("q8_0x8", (rows, 96)) == -(-rows // 8) * 8 * 3 * 34
+    for row in range(-(-rows // 8) * 8):
+        for block in range(3):
+            eight = together[(row // 8 * 3 + block) * 272 :][:272]
+            own = np.concatenate([eight[row % 8 * 2 :][:2], eight[16 + row % 8 * 32 :][:32]])
+            expected = plain.row_data(row, row + 1)[0, block * 34 :][:34] if row < rows else np.zeros(34)
+            np.testing.assert_array_equal(own, expected)
+
+
+def test_a_type_made_for_kernels_is_in_no_file() -> None:
+    assert "q8_0x8" not in STORED
+    with pytest.raises(QuantizationError, match="only read"):
+        store(normal(8, 32), "q8_0x8", "w")

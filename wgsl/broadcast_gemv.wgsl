@@ -1,41 +1,18 @@
 // Shared by the broadcast matmuls: the entry for one row at a time.
 // A workgroup of 8 lanes makes one row x 32 columns, lane l the columns 4 l .. 4 l + 3, over steps of 32 along K. Loads
 // are what takes the time. Scales are applied to sums of 16 instead of weights.
-//!include broadcast_columns.wgsl
-
-// The step's inputs, and the sums of its first and its second 16.
-struct Inputs {
-    first: Four,
-    second: Four,
-    totals: vec2<f32>,
-}
-
-fn inputs_at(row: u32, start: u32, lane: u32) -> Inputs {
-    let own = input4(row, start + lane * 4u);
-    let first = Four(
-        subgroupBroadcast(own, 0u), subgroupBroadcast(own, 1u), subgroupBroadcast(own, 2u), subgroupBroadcast(own, 3u)
-    );
-    let second = Four(
-        subgroupBroadcast(own, 4u), subgroupBroadcast(own, 5u), subgroupBroadcast(own, 6u), subgroupBroadcast(own, 7u)
-    );
-    return Inputs(first, second, vec2<f32>(total(first), total(second)));
-}
+//!include broadcast_inputs.wgsl
 
 fn total(values: Four) -> f32 {
     return dot((values[0] + values[1]) + (values[2] + values[3]), vec4<f32>(1.0));
 }
 
-fn product(inputs: Four, quants: Four) -> f32 {
-    return (dot(inputs[0], quants[0]) + dot(inputs[1], quants[1]))
-        + (dot(inputs[2], quants[2]) + dot(inputs[3], quants[3]));
-}
-
-fn column_sum(column: u32, start: u32, inputs: Inputs) -> f32 {
+fn column_sum(column: u32, start: u32, inputs: Inputs, totals: vec2<f32>) -> f32 {
     let run = column_at(column, start);
     let first = scale_of(run, 0u);
     let second = scale_of(run, 1u);
-    return product(inputs.first, quants_of(run, 0u)) * first.x - inputs.totals.x * first.y
-        + (product(inputs.second, quants_of(run, 1u)) * second.x - inputs.totals.y * second.y);
+    return product(inputs.first, quants_of(run, 0u)) * first.x - totals.x * first.y
+        + (product(inputs.second, quants_of(run, 1u)) * second.x - totals.y * second.y);
 }
 
 @compute @workgroup_size(8)
@@ -51,10 +28,11 @@ fn main_one(
     var sums = vec4<f32>();
     for (var start = 0u; start < bound(params.inner); start += 32u) {
         let inputs = inputs_at(row, start, lane);
-        sums.x += column_sum(column, start, inputs);
-        sums.y += column_sum(column + 1u, start, inputs);
-        sums.z += column_sum(column + 2u, start, inputs);
-        sums.w += column_sum(column + 3u, start, inputs);
+        let totals = vec2<f32>(total(inputs.first), total(inputs.second));
+        sums.x += column_sum(column, start, inputs, totals);
+        sums.y += column_sum(column + 1u, start, inputs, totals);
+        sums.z += column_sum(column + 2u, start, inputs, totals);
+        sums.w += column_sum(column + 3u, start, inputs, totals);
     }
     store4(row, column, sums);
 }

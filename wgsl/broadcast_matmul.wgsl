@@ -1,7 +1,6 @@
-// Shared by the broadcast matmuls: output[r, n] = sum over k of input[r, k] * weight[n, k], K a multiple of 32. An entry
-// for several rows, and one for a row at a time (broadcast_gemv.wgsl).
+// Shared by the broadcast matmuls: output[r, n] = sum over k of input[r, k] * weight[n, k], K a multiple of 32. The entry
+// for several rows.
 //!include broadcast_columns.wgsl
-//!include broadcast_gemv.wgsl
 
 // Of four neighbouring columns.
 struct Columns {

@@ -2,4 +2,5 @@
 // input f32 [R, K]; weight f16 [N, K], two values a word; output f32 [R, N]. Products and sums in f32.
 //!include step.wgsl
 //!include broadcast_matmul.wgsl
+//!include broadcast_gemv.wgsl
 //!include dense_columns.wgsl

@@ -7,7 +7,7 @@ from doppler_core.plan.arena import Arena, lay_out
 from doppler_core.plan.kernels import signature
 from doppler_core.plan.op import HOST, Op, Plan, State, Weight
 from doppler_core.plan.signature import bind_operands, kernel_params, misfit
-from doppler_core.weights.tensor import row_bytes
+from doppler_core.weights.tensor import BLOCKS, row_bytes
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,11 @@ def sections(weight: Weight, max_binding: int) -> list[Section]:
     rows = 1
     for axis in weight.shape[:-1]:
         rows *= axis
-    step = max_binding // row_bytes(weight.dtype, weight.shape[-1])
+    together = BLOCKS[weight.dtype].rows
+    step = max_binding // row_bytes(weight.dtype, weight.shape[-1]) // together * together
     if step == 0:
         raise LimitError(
-            f"weight {weight.name!r}: one row exceeds the largest binding, {max_binding:,} bytes"
+            f"weight {weight.name!r}: {together} row(s) exceed the largest binding, {max_binding:,} bytes"
         )
     return [Section(first, min(step, rows - first)) for first in range(0, rows, step)]
 

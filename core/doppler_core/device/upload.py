@@ -10,7 +10,7 @@ from doppler_core.device.limits import Section
 from doppler_core.errors import PlanError
 from doppler_core.plan.op import Weight
 from doppler_core.weights.storage import as_kernel_type
-from doppler_core.weights.tensor import Bytes, Tensor, row_bytes
+from doppler_core.weights.tensor import Bytes, Tensor, row_bytes, tensor_bytes
 
 # Writes wait in host memory until a submit: without one per piece a large model would be there twice.
 PIECE_BYTES = 64 << 20
@@ -23,7 +23,7 @@ def upload_weight(gpu: Gpu, weight: Weight, tensor: Tensor, section: Section) ->
             f"weight {weight.name!r}: the plan says shape {weight.shape}, the file has {tensor.shape}"
         )
     size = row_bytes(weight.dtype, tensor.columns)
-    buffer = gpu.storage(section.count * size)
+    buffer = gpu.storage(tensor_bytes(weight.dtype, (section.count, tensor.columns)))
     for first, stop in _pieces(section.count, size):
         rows = as_kernel_type(tensor, weight.dtype, section.first + first, section.first + stop)
         write(gpu, buffer, first * size, rows.reshape(-1))
@@ -39,6 +39,7 @@ def write(gpu: Gpu, buffer: Any, offset: int, data: Bytes) -> None:
 
 
 def _pieces(rows: int, size: int) -> Iterator[tuple[int, int]]:
-    """Runs of rows of at most a piece's bytes; a multiple of four rows, so that each begins at a whole word."""
-    step = max(4, PIECE_BYTES // size // 4 * 4)
+    """Runs of rows of about a piece's bytes; a multiple of eight, so that each begins at a whole word, and no rows that
+    lie together are parted."""
+    step = max(8, PIECE_BYTES // size // 8 * 8)
     return ((first, min(first + step, rows)) for first in range(0, rows, step))

@@ -5,7 +5,7 @@ import dataclasses
 from doppler_core.errors import PlanError
 from doppler_core.plan.kernels import signature
 from doppler_core.plan.op import HOST, Kernel, Op, Plan, Weight
-from doppler_core.weights.tensor import StorageType
+from doppler_core.weights.tensor import TOGETHER, StorageType
 
 
 def weight_for(kernel: Kernel, name: str, shape: tuple[int, ...], stored: StorageType, label: str) -> Weight:
@@ -86,4 +86,5 @@ def _accepted(kernel: Kernel, index: int = 0) -> tuple[str, ...]:
 
 
 def _order(stored: StorageType) -> tuple[StorageType, ...]:
-    return (stored, "f32", "f16")
+    together = (TOGETHER[stored],) if stored in TOGETHER else ()
+    return (stored, *together, "f32", "f16")

@@ -16,7 +16,7 @@ from typing import Any
 
 from doppler_core.errors import FileFormatError
 from doppler_core.weights.files import field, inside, read_json_object
-from doppler_core.weights.tensor import BLOCKS, StorageType, tensor_bytes
+from doppler_core.weights.tensor import STORED, StorageType, tensor_bytes
 
 ARTIFACT_FILE = "artifact.json"
 MANIFEST_FILE = "manifest.json"
@@ -135,8 +135,8 @@ def _tensor(entry: Any, where: str, path: Path, shards: tuple[FileInfo, ...]) ->
     if not isinstance(entry, dict):
         raise FileFormatError(f"{path}: {where}: expected an object")
     dtype = field(entry, "dtype", str, path, where)
-    if dtype not in BLOCKS:
-        raise FileFormatError(f"{path}: {where}: dtype {dtype[:50]!r}; expected one of {sorted(BLOCKS)}")
+    if dtype not in STORED:
+        raise FileFormatError(f"{path}: {where}: dtype {dtype[:50]!r}; expected one of {sorted(STORED)}")
     shape = field(entry, "shape", list, path, where)
     if len(shape) > _MAX_AXES or not all(type(dim) is int and 0 < dim < _MAX_DIM for dim in shape):
         raise FileFormatError(f"{path}: {where}: `shape`: expected positive sizes, got {str(shape)[:100]}")

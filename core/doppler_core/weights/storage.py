@@ -11,7 +11,7 @@ import numpy.typing as npt
 from doppler_core.errors import QuantizationError
 from doppler_core.weights import q4_0, q4_k, q5_0, q5_k, q6_k, q8_0
 from doppler_core.weights.floats import Floats, bf16_to_f32, f32_to_bf16
-from doppler_core.weights.tensor import WRITTEN, Bytes, StorageType, Tensor, row_bytes
+from doppler_core.weights.tensor import TOGETHER, WRITTEN, Bytes, StorageType, Tensor, row_bytes
 
 Ids = npt.NDArray[np.uint32]
 
@@ -86,13 +86,15 @@ def store(values: Floats, dtype: StorageType, name: str, start: int = 0) -> Byte
 
 
 def as_kernel_type(tensor: Tensor, dtype: StorageType, start: int = 0, stop: int | None = None) -> Bytes:
-    """Rows as a kernel reads them, uint8 [rows, row_bytes(dtype, columns)].
+    """Rows as a kernel reads them, uint8 [rows, row_bytes(dtype, columns)], made up to as many as lie together.
 
     The bytes of the file where the types agree, else through float32. QuantizationError as `store`.
     """
     stop = tensor.rows if stop is None else stop
     if tensor.dtype == dtype:
         return tensor.row_data(start, stop)
+    if TOGETHER.get(tensor.dtype) == dtype:
+        return q8_0.eight_together(tensor.row_data(start, stop))
     rows = np.empty((stop - start, row_bytes(dtype, tensor.columns)), np.uint8)
     for first, last in _row_blocks(stop - start, tensor.columns):
         values = to_f32(tensor, start + first, start + last)

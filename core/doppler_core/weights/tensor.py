@@ -9,16 +9,20 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-StorageType = Literal["f32", "f16", "bf16", "q8_0", "q4_0", "q5_0", "q4_k", "q5_k", "q6_k"]
+StorageType = Literal["f32", "f16", "bf16", "q8_0", "q4_0", "q5_0", "q4_k", "q5_k", "q6_k", "q8_0x8"]
 Bytes = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
 class BlockFormat:
-    """How a storage type lays out one row: `values` of them take `bytes`, and a row fills whole blocks."""
+    """How a storage type lays out one row: `values` of them take `bytes`, and a row fills whole blocks.
+
+    rows: how many lie together, block by block; 1 in every file.
+    """
 
     values: int
     bytes: int
+    rows: int = 1
 
 
 BLOCKS: Mapping[StorageType, BlockFormat] = {
@@ -31,7 +35,12 @@ BLOCKS: Mapping[StorageType, BlockFormat] = {
     "q4_k": BlockFormat(256, 144),
     "q5_k": BlockFormat(256, 176),
     "q6_k": BlockFormat(256, 210),
+    "q8_0x8": BlockFormat(32, 34, rows=8),
 }
+#: The types that a file may hold; the others are made for kernels when a weight is loaded.
+STORED: tuple[StorageType, ...] = tuple(dtype for dtype, block in BLOCKS.items() if block.rows == 1)
+#: A stored type with its rows laid together.
+TOGETHER: Mapping[StorageType, StorageType] = {"q8_0": "q8_0x8"}
 #: The types this project stores values in; the others it only reads.
 WRITTEN: tuple[StorageType, ...] = ("f32", "f16", "bf16", "q8_0", "q4_k")
 
@@ -43,10 +52,11 @@ def row_bytes(dtype: StorageType, columns: int) -> int:
 
 
 def tensor_bytes(dtype: StorageType, shape: tuple[int, ...]) -> int:
-    """Bytes of a tensor whose last axis is the row."""
+    """Bytes of a tensor whose last axis is the row; where rows lie together, the last ones are made up by zeros."""
     if not shape:
         return row_bytes(dtype, 1)
-    return math.prod(shape[:-1]) * row_bytes(dtype, shape[-1])
+    together = BLOCKS[dtype].rows
+    return -(-math.prod(shape[:-1]) // together) * together * row_bytes(dtype, shape[-1])
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,10 @@ def _matmul(file: str, dtype: StorageType) -> Signature:
 _LONGS = "vec2<u64>"  # loads of 64 bits
 
 
-def _broadcast_matmul(file: str, dtype: StorageType, element: str) -> tuple[Signature, Signature]:
-    """Tiles of 8 rows x 64 columns, 32 deep; and of one row x 32 columns, where a dense weight may be f16 or f32."""
+def _broadcast_matmul(
+    file: str, dtype: StorageType, element: str, columns: int = 32
+) -> tuple[Signature, Signature]:
+    """Tiles of 8 rows x 64 columns, 32 deep; and of one row x `columns`, where a dense weight may be f16 or f32."""
     dense: tuple[StorageType, ...] = ("f16", "f32")
     half = "WEIGHT_IS_F16" if dtype in dense else None
     several = replace(
@@ -55,7 +57,7 @@ def _broadcast_matmul(file: str, dtype: StorageType, element: str) -> tuple[Sign
             replace(several.operands[1], dtypes=dense if half else (dtype,)),
             OUTPUT,
         ),
-        groups=lambda rows, sequences, params: rows * tiles(number(params, "row_count"), 32),
+        groups=lambda rows, sequences, params: rows * tiles(number(params, "row_count"), columns),
     )
     return several, one
 
@@ -180,7 +182,7 @@ SIGNATURES: tuple[Signature, ...] = (
     *_broadcast_matmul("matmul_f16w_f32a_broadcast.wgsl", "f16", _LONGS),
     *_broadcast_matmul("matmul_f32_broadcast.wgsl", "f32", _LONGS),
     *_broadcast_matmul("matmul_q4_k_broadcast.wgsl", "q4_k", "vec4<u32>"),
-    *_broadcast_matmul("matmul_q8_0_broadcast.wgsl", "q8_0", "u64"),
+    *_broadcast_matmul("matmul_q8_0x8_broadcast.wgsl", "q8_0x8", _LONGS, columns=64),
     *_broadcast_matmul("matmul_q5_0_broadcast.wgsl", "q5_0", "u64"),
     *_broadcast_matmul("matmul_q6_k_broadcast.wgsl", "q6_k", "u64"),
 )

@@ -235,6 +235,7 @@ SIGNATURES: tuple[Signature, ...] = (
     _GATHER_SPLIT8,
     _packed_gather("q4_k"),
     _packed_gather("q8_0"),
+    _packed_gather("q8_0x8"),
     _packed_gather("q5_0"),
     _packed_gather("q6_k"),
     _RMSNORM,
