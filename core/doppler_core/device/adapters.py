@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from doppler_core.device.quick_types import quicken_wgpu
 from doppler_core.errors import NoAdapterError
 
 REMEDY = (
@@ -47,6 +48,7 @@ def list_adapters() -> list[GpuAdapter]:
     import wgpu
 
     with _no_display():
+        quicken_wgpu()
         found = [a for a in wgpu.gpu.enumerate_adapters_sync() if a.info["backend_type"] in _BACKENDS]
     return [
         GpuAdapter(
