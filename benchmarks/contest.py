@@ -37,6 +37,8 @@ class Contestant:
         threads = str(program.threads)
         environment = {**os.environ, **program.variables, "HF_HUB_OFFLINE": "1"}
         environment |= {"OMP_NUM_THREADS": threads, "LP_NUM_THREADS": threads}
+        # An installed package is compiled once; without this each contestant might compile all that it imports.
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - lives as long as the process
         self._process = subprocess.Popen(
             [program.python, str(HERE / program.script), name, model],

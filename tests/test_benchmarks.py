@@ -117,7 +117,11 @@ def program(tmp_path: Path) -> Program:
             sys.path.append({str(Path(e2b_checkpoint.__file__).parent)!r})
             from contestant import serve
             def adder(model):
-                return {{"add": lambda number: number + int(model), "threads": lambda: os.environ["OMP_NUM_THREADS"]}}
+                return {{
+                    "add": lambda number: number + int(model),
+                    "threads": lambda: os.environ["OMP_NUM_THREADS"],
+                    "compiles": lambda: not sys.dont_write_bytecode,
+                }}
             serve({{"adder": adder}})
             """
         )
@@ -130,6 +134,13 @@ def test_a_contestant_does_what_it_is_asked(program: Program) -> None:
     assert one.ask("add", number=2) == 42
     assert one.ask("threads") == "3"
     assert one.open_seconds < 10
+    one.close()
+
+
+def test_a_contestant_keeps_its_bytecode(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    one = Contestant(program, "adder", "1")
+    assert one.ask("compiles")
     one.close()
 
 
