@@ -69,6 +69,12 @@ class Tokenizer:
                 found = self._pieces[number] = self._piece(number)
         return found
 
+    def pieces(self) -> Iterator[bytes]:
+        """The piece of each id that the embedding table has a row for, in order. None of them is kept."""
+        with self._blamed("it can't decode its own tokens"):
+            for number in range(self.vocabulary):
+                yield self._piece(number)
+
     def _piece(self, number: int) -> bytes:
         token: str | None = None if number in self._control else self._backend.id_to_token(number)
         if token is None:

@@ -1,21 +1,116 @@
-"""The tokens of a tokenizer as masks need them: takes a Tokenizer and its end ids, gives a table made once.
+"""The tokens of a tokenizer as masks need them: takes a Tokenizer and its end ids, gives matchers of grammars.
 
-It knows no grammar.
+It reads no grammar itself: one comes as llguidance writes it.
 """
 
-from collections.abc import Collection
+import threading
+from collections import OrderedDict
+from collections.abc import Collection, Sequence
+from concurrent.futures import Future
+from typing import Any
 
+from doppler_core.errors import InputError
 from doppler_core.text.tokenizer import Tokenizer
+
+# Compiled grammars that are kept. One takes tens of kilobytes to a few megabytes, by how much of it was visited.
+_KEPT = 64
 
 
 class TokenTable:
-    """The table of a tokenizer. Making it takes seconds for a large vocabulary, and happens on a thread of its own."""
+    """The table of a tokenizer: made once, on a thread of its own, as it takes seconds for a large vocabulary.
 
-    def __init__(self, tokenizer: Tokenizer, ends: Collection[int]) -> None:
-        """ends: the tokens that end a text; a mask allows them where the grammar's text may end, and nowhere else."""
-        self.tokenizer = tokenizer
+    Any number of threads may use it.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, ends: Collection[int], marks: Collection[str] = ()) -> None:
+        """ends: the tokens that end a text. A mask allows them where a grammar's text may end, and nowhere else.
+
+        marks: control tokens by their texts, beside those that the tokenizer knows for such. A mask allows a control
+            token only where the grammar names it.
+        """
         self.vocabulary = tokenizer.vocabulary
-        self.ends = tuple(ends)
+        self._tokenizer = tokenizer
+        self._ends = [end for end in dict.fromkeys(ends) if 0 <= end < tokenizer.vocabulary]
+        self._marks = frozenset(marks)
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._made: Future[Any] = Future()
+        self._matchers: OrderedDict[str, Any] = OrderedDict()
 
     def start(self) -> None:
         """Begin to make the table, unless that has begun. Returns at once."""
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._make, name="token-table", daemon=True)
+                self._thread.start()
+
+    def matcher(self, text: str) -> Any:
+        """A fresh llguidance.LLMatcher of a grammar, which waits for the table where that is still being made.
+
+        InputError: the grammar is malformed or too large.
+        """
+        self.start()
+        tokens = self._made.result()
+        with self._lock:
+            found = self._matchers.get(text)
+            if found is not None:
+                self._matchers.move_to_end(text)
+                return found.deep_copy()
+        found = _compiled(tokens, text)
+        with self._lock:
+            self._matchers[text] = found
+            while len(self._matchers) > _KEPT:
+                self._matchers.popitem(last=False)
+            return found.deep_copy()
+
+    def _make(self) -> None:
+        try:
+            self._made.set_result(self._tokens())
+        except BaseException as error:  # what waits for the table has to learn of it, whatever it is
+            self._made.set_exception(error)
+
+    def _tokens(self) -> Any:
+        from llguidance import LLTokenizer
+
+        if not self._ends:
+            raise InputError(
+                f"{self._tokenizer.path}: a grammar needs a token that ends the text, and the model names none in "
+                "generation_config.json or config.json (eos_token_id)"
+            )
+        source = _Source(self._tokenizer, self._ends, self._marks)
+        # In two calls, as each holds the interpreter's lock to its end.
+        tokens = LLTokenizer(source, eos_token=self._ends, slices=[])
+        return tokens.with_slices(LLTokenizer.general_slices())
+
+
+class _Source:
+    """What llguidance reads of a tokenizer, by the names that it gives it."""
+
+    is_tokenizer_wrapper = True
+    bos_token_id = None
+
+    def __init__(self, tokenizer: Tokenizer, ends: Sequence[int], marks: Collection[str]) -> None:
+        control = {
+            number: text
+            for text in sorted(tokenizer.control | marks)
+            if (number := tokenizer.token_id(text)) is not None and number < tokenizer.vocabulary
+        }
+        self.tokens = list(tokenizer.pieces())
+        for number, text in control.items():
+            self.tokens[number] = text.encode()
+        self.special_token_ids = sorted(control.keys() | set(ends))
+        self.eos_token_id = ends[0]
+        self._encode = tokenizer.encode
+
+    def __call__(self, text: str) -> list[int]:
+        """The ids of a text that a grammar forces."""
+        return self._encode(text, bare=True)
+
+
+def _compiled(tokens: Any, text: str) -> Any:
+    from llguidance import LLMatcher, LLParserLimits
+
+    matcher = LLMatcher(tokens, text, log_level=0, limits=LLParserLimits(verbose_errors=False))
+    if matcher.is_error():
+        raise InputError(f"grammar: {matcher.get_error().strip()[:2000]}")
+    return matcher

@@ -1,0 +1,43 @@
+"""A Grammar as llguidance reads it: takes the plain data, gives one JSON text. It knows no tokens."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from doppler_core.errors import InputError
+from doppler_core.text.grammar.form import Grammar, JsonSchema, Lark, Regex
+
+# Nothing but the values: a model without a clue would write whitespace for ever.
+_COMPACT = {"whitespace_flexible": False, "item_separator": ",", "key_separator": ":"}
+
+
+def library_text(grammar: Grammar) -> str:
+    """The grammar and all its parts. Equal grammars give equal texts. InputError: it is none, or can't be held."""
+    named: dict[str, dict[str, Any]] = {}
+    for name, body in _named("", grammar):
+        if named.setdefault(name, body) != body:
+            raise InputError(f"grammar: two different parts have the name {name!r}: rename one")
+    return json.dumps({"grammars": [{"name": name, **body} for name, body in named.items()]})
+
+
+def _named(name: str, grammar: object) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The grammar by its name, and its parts by theirs; the first is where the text starts."""
+    match grammar:
+        case JsonSchema(schema):
+            yield name, {"json_schema": {**schema, "x-guidance": _COMPACT}}
+        case Regex(pattern):
+            yield name, {"lark_grammar": f"start: {_regex(pattern)}"}
+        case Lark(text, parts):
+            yield name, {"lark_grammar": text}
+            for part, body in parts.items():
+                yield from _named(part, body)
+        case _:
+            raise InputError(f"grammar: expected JsonSchema, Regex or Lark, got {type(grammar).__name__}")
+
+
+def _regex(pattern: object) -> str:
+    from llguidance import regex_to_lark
+
+    if not isinstance(pattern, str) or not pattern:
+        raise InputError(f"grammar: expected a regular expression that is not empty, got {pattern!r}")
+    return f"/{regex_to_lark(pattern, use_ascii='')}/"
