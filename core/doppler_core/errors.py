@@ -21,6 +21,7 @@
     │   ├── UnsupportedModalityError         an image, a sound or a video for a model that takes none
     │   ├── NoChatFormatError                a conversation for a base model, which goes on with a text
     │   └── ChatTemplateError                a checkpoint's chat template is wrong, or refuses the conversation
+    ├── OutputError (ValueError)             what the model made is not what was asked for
     ├── EngineClosedError (RuntimeError)     the engine was closed, or inherited through a fork
     ├── CancelledError (RuntimeError)        the request was cancelled
     └── PluginError (RuntimeError)           a plugin is missing, broken or ambiguous
@@ -133,6 +134,10 @@ class NoChatFormatError(InputError):
 
 class ChatTemplateError(InputError):
     """A checkpoint's own chat template can't be read, fails, or refuses the conversation."""
+
+
+class OutputError(DopplerError, ValueError):
+    """What the model made is not what was asked for: an object that was cut off, no call where one had to come."""
 
 
 class EngineClosedError(DopplerError, RuntimeError):
