@@ -5,7 +5,7 @@ passed timeout give the request up. It knows no framework.
 """
 
 import threading
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -92,6 +92,13 @@ def token_ids(lazy: LazyEngine, text: str) -> list[int]:
     """The tokens of a text by itself: no begin token, and control tokens in it are text."""
     with lazy.using() as engine:
         return [] if engine.tokenizer is None else engine.tokenizer.encode(text, bare=True)
+
+
+def pieces(lazy: LazyEngine) -> Callable[[int], bytes]:
+    """The bytes of each token by its id. Opens the model."""
+    with lazy.using() as engine:
+        tokenizer = engine.tokenizer
+    return (lambda _: b"") if tokenizer is None else tokenizer.piece
 
 
 def capabilities(lazy: LazyEngine) -> Capabilities:

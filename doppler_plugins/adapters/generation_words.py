@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BeforeValidator, Field, StrictBool, StrictInt, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, StrictBool, StrictInt, model_validator
 
 from doppler_core.engine.request import GenerateRequest, PromptOverflow
 from doppler_core.engine.sampling_check import check_sampling
 from doppler_core.errors import InputError
 from doppler_core.plan.sampling import TOP_LOGPROBS
+from doppler_plugins.adapters.lazy_engine import LazyEngine
 from doppler_plugins.adapters.model_words import ModelWords, Word
 
 #: Words that are fields of a request as they are.
@@ -107,10 +108,24 @@ class GenerationWords(ModelWords):
     timeout: Word[Annotated[float, Field(gt=0)] | None] = None
     """Seconds after which an answer is given up with TimeoutError; None = never."""
 
+    _others: dict[str, LazyEngine] = PrivateAttr(default_factory=dict)
+
     @model_validator(mode="after")
     def _check_sampling(self) -> Self:
         check_sampling(GenerateRequest("", **{name: getattr(self, name) for name in _SAMPLING}))
         return self
+
+    def lazy_engine(self, model: str | None = None) -> LazyEngine:
+        """The engine, not open yet, of these words' model, or of another that a call names, with the same settings."""
+        if model is None or model == self.model:
+            return self._lazy
+        _, settings, keep_alive = self._lazy.spec
+        return self._others.setdefault(model, LazyEngine(model, settings, keep_alive))
+
+    def close(self) -> None:
+        """Give every engine back; later calls raise EngineClosedError. Copies are not closed."""
+        for lazy in (self._lazy, *self._others.values()):
+            lazy.close()
 
 
 def request_fields(words: GenerationWords, call: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,14 +4,20 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from doppler_plugins.langchain.chat import ChatDoppler
     from doppler_plugins.langchain.embeddings import DopplerEmbeddings
+    from doppler_plugins.langchain.init import init_chat_model
+    from doppler_plugins.langchain.llm import DopplerLLM
     from doppler_plugins.langchain.titled import TitledEmbeddings
 
-__all__ = ["DopplerEmbeddings", "TitledEmbeddings"]
+__all__ = ["ChatDoppler", "DopplerEmbeddings", "DopplerLLM", "TitledEmbeddings", "init_chat_model"]
 
 _HOMES = {
+    "ChatDoppler": "doppler_plugins.langchain.chat",
     "DopplerEmbeddings": "doppler_plugins.langchain.embeddings",
+    "DopplerLLM": "doppler_plugins.langchain.llm",
     "TitledEmbeddings": "doppler_plugins.langchain.titled",
+    "init_chat_model": "doppler_plugins.langchain.init",
 }
 
 

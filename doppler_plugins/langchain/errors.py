@@ -33,8 +33,17 @@ class DeviceLostError(errors.DeviceLostError, _framework("ModelAPIError")):  # t
     """The device went away; LangChain's retry middleware may try again."""
 
 
+class OutputError(exceptions.OutputParserException, errors.OutputError):
+    """An answer is not what was asked for; `llm_output` is what it is."""
+
+
+class AnswerTimeoutError(_framework("ModelTimeoutError"), TimeoutError):  # type: ignore[misc]
+    """An answer took longer than `timeout`; LangChain's retry middleware may try again."""
+
+
 # A subclass comes before its base.
-_TRANSLATIONS: tuple[tuple[type[errors.DopplerError], type[errors.DopplerError]], ...] = (
+_TRANSLATIONS: tuple[tuple[type[Exception], type[Exception]], ...] = (
+    (TimeoutError, AnswerTimeoutError),
     (errors.TextTooLongError, TextTooLongError),
     (errors.InputError, InputError),
     (errors.ModelNotFoundError, ModelNotFoundError),
@@ -44,10 +53,10 @@ _TRANSLATIONS: tuple[tuple[type[errors.DopplerError], type[errors.DopplerError]]
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise core's errors as the classes above, from the original; let all others pass."""
+    """Raise core's errors, and a passed timeout, as the classes above, from the original; let all others pass."""
     try:
         yield
-    except errors.DopplerError as error:
+    except (errors.DopplerError, TimeoutError) as error:
         for ours, joint in _TRANSLATIONS:
             if isinstance(error, ours):
                 raised = joint(*error.args)

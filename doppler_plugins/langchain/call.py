@@ -1,0 +1,98 @@
+"""One call of a LangChain model as a request.
+
+Takes an adapter's words and what `invoke`, `bind` and agents pass; gives the engine to ask, the request, and how long it
+may take.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.messages import BaseMessage
+
+from doppler_core.engine.request import GenerateRequest
+from doppler_core.errors import InputError
+from doppler_plugins.adapters.generation_words import FIELDS, GenerationWords, request_fields, timeout_of
+from doppler_plugins.adapters.lazy_engine import LazyEngine
+from doppler_plugins.langchain.messages import core_messages
+from doppler_plugins.langchain.tools import answer_grammar, tool_choice, tool_mappings
+
+#: What other models' callers pass and has no meaning here: calls are held to their schemas with or without `strict`.
+_IGNORED = ("strict", "stream", "structured_output_format")
+
+_SETTINGS = ("model", "precision", "manifest", "revision", "device", "kernel_profile", "context_length")
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request and whom to ask."""
+
+    lazy: LazyEngine
+    request: GenerateRequest
+    timeout: float | None
+
+    @property
+    def model(self) -> str:
+        """What the user calls the model."""
+        return self.lazy.spec[0]
+
+
+def chat_call(
+    words: GenerationWords,
+    messages: Sequence[BaseMessage],
+    stop: Sequence[str] | None,
+    said: Mapping[str, Any],
+) -> Call:
+    """A conversation as a request. said: tools, tool_choice, parallel_tool_calls, response_format, grammar, model, and the
+    words that a call may say. InputError for anything else."""
+    said = dict(said)
+    tools = tool_mappings(said.pop("tools", None) or ())
+    parallel = said.pop("parallel_tool_calls", None)
+    fields = {
+        "tools": tuple(tools),
+        "tool_choice": tool_choice(said.pop("tool_choice", None), tools),
+        "parallel_tool_calls": parallel is None or bool(parallel),
+        "grammar": answer_grammar(said.pop("response_format", None), said.pop("grammar", None)),
+    }
+    return _call(words, core_messages(messages), stop, said, fields)
+
+
+def text_calls(
+    words: GenerationWords, prompts: Sequence[str], stop: Sequence[str] | None, said: Mapping[str, Any]
+) -> list[Call]:
+    """A request for each text, which the model goes on with. said: grammar, response_format, model and words of a call."""
+    said = dict(said)
+    fields = {"grammar": answer_grammar(said.pop("response_format", None), said.pop("grammar", None))}
+    return [_call(words, prompt, stop, said, fields) for prompt in prompts]
+
+
+def _call(
+    words: GenerationWords,
+    prompt: Any,
+    stop: Sequence[str] | None,
+    said: Mapping[str, Any],
+    fields: Mapping[str, Any],
+) -> Call:
+    said = {**said, "stop": said.get("stop") if stop is None else stop}
+    model = said.pop("model", None)
+    if not isinstance(model, str | None):
+        raise InputError(f"model is {type(model).__name__}: expected the name of a model")
+    known = {name: value for name, value in said.items() if not _has_no_meaning(words, name)}
+    request = GenerateRequest(prompt, **request_fields(words, known), **fields)
+    return Call(words.lazy_engine(model), request, timeout_of(words, known))
+
+
+def _has_no_meaning(words: GenerationWords, name: str) -> bool:
+    return name in _IGNORED or name in words.ignored or name.startswith(("ls_", "_"))
+
+
+def identifying_params(words: GenerationWords) -> dict[str, Any]:
+    """All words that change an answer, for traces and for the key of a cache.
+
+    The constructor's stop texts have a name of their own: LangChain puts the call's under `stop`.
+    """
+    from doppler_plugins import __version__
+
+    names = (*_SETTINGS, *FIELDS, "logprobs", "top_logprobs")
+    said = {name: getattr(words, name) for name in names}
+    return {**said, "stop_sequences": list(words.stop), "doppler_plugins": __version__}

@@ -1,0 +1,87 @@
+"""Tools, the choice among them and the form of an answer, as LangChain's users and agents say them.
+
+Takes what `bind_tools`, `bind` and `create_agent` pass; gives fields of a GenerateRequest.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, get_args
+
+from langchain_core.tools import BaseTool
+from langchain_core.utils.function_calling import convert_to_openai_tool
+
+from doppler_core.errors import InputError
+from doppler_core.text.grammar.form import Grammar, JsonSchema
+from doppler_plugins.langchain.schemas import json_schema
+
+AnyTool = Mapping[str, Any] | type | Callable[..., Any] | BaseTool
+
+_CHOICES = {"auto": "auto", "none": "none", "any": "required", "required": "required"}
+
+
+def tool_mappings(tools: Sequence[AnyTool]) -> list[dict[str, Any]]:
+    """Each tool in OpenAI's form. InputError for one that has none."""
+    return [_tool_mapping(tool) for tool in tools]
+
+
+def _tool_mapping(tool: AnyTool) -> dict[str, Any]:
+    try:
+        return convert_to_openai_tool(tool)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"a tool that can't be read: {error}") from error
+
+
+def tool_choice(choice: Any, tools: Sequence[Mapping[str, Any]]) -> str:
+    """The choice in core's words: "auto", "none", "required", or a tool's name.
+
+    choice: None, True, False, those words, "any", a name, or a mapping of OpenAI's or Anthropic's. InputError for anything
+    else, a name of no tool, and a demand where there are no tools.
+    """
+    names = [str(tool["function"]["name"]) for tool in tools]
+    said = _said(choice)
+    if said in names:  # before the words: a tool may have the name of one
+        return said
+    if said not in _CHOICES:
+        raise InputError(
+            f"tool_choice={choice!r}: expected auto, none, any, required or the name of a tool: {', '.join(names) or 'none'}"
+        )
+    if said in ("any", "required") and not names:
+        raise InputError(f"tool_choice={choice!r} without tools: bind at least one")
+    return _CHOICES[said]
+
+
+def _said(choice: Any) -> str:
+    if choice is None or isinstance(choice, bool):
+        return {None: "auto", True: "required", False: "none"}[choice]
+    if isinstance(choice, Mapping):
+        named = choice.get("function", choice)
+        name = named.get("name") if isinstance(named, Mapping) else None
+        return str(name or choice.get("type"))
+    return str(choice)
+
+
+def answer_grammar(response_format: Any, grammar: Any) -> Grammar | None:
+    """What limits the text of an answer.
+
+    response_format: OpenAI's envelope ({"type": "json_schema", "json_schema": {"schema": ...}}, {"type": "json_object"},
+    {"type": "text"}), or what `with_structured_output` takes. grammar: a JsonSchema, Regex or Lark of core.
+    """
+    if grammar is not None:
+        if not isinstance(grammar, get_args(Grammar)):
+            raise InputError(f"grammar is {type(grammar).__name__}: expected a JsonSchema, Regex or Lark")
+        if response_format is not None:
+            raise InputError("response_format and grammar: give one of the two")
+        return grammar  # type: ignore[no-any-return]
+    if response_format is None:
+        return None
+    kind = response_format.get("type") if isinstance(response_format, Mapping) else None
+    if kind == "text":
+        return None
+    if kind == "json_object":
+        return JsonSchema({"type": "object"})
+    if kind == "json_schema":
+        envelope = response_format.get("json_schema", response_format)
+        schema = envelope.get("schema") if isinstance(envelope, Mapping) else None
+        if not isinstance(schema, Mapping):
+            raise InputError("response_format: expected json_schema with a schema, an object of JSON Schema")
+        return JsonSchema(schema)
+    return JsonSchema(json_schema(response_format))
