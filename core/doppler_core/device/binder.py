@@ -9,7 +9,7 @@ from doppler_core.device.gpu import Gpu
 from doppler_core.device.limits import Section, sections
 from doppler_core.device.replay import Dispatch, Grid
 from doppler_core.device.step_buffers import PER_ROW, PER_SEQUENCE, StepBuffers
-from doppler_core.device.upload import upload_weight, write
+from doppler_core.device.upload import Uploads
 from doppler_core.plan.constants import make
 from doppler_core.plan.kernels import for_one_row, signature
 from doppler_core.plan.op import HOST, Constant, Op, Plan, Scalar, Weight
@@ -66,11 +66,12 @@ class Binder:
         weights = {
             weight.name: weight for op in plan.ops() if op.kernel.file != HOST for weight in op.weights
         }
+        uploads = Uploads(self._gpu)
         total, done = sum(weight.resident_bytes for weight in weights.values()), 0
         for name, weight in weights.items():
             self._sections[name] = sections(weight, self._gpu.max_binding)
             self._weights[name] = [
-                upload_weight(self._gpu, weight, tensors[name], section) for section in self._sections[name]
+                uploads.weight(weight, tensors[name], section) for section in self._sections[name]
             ]
             self.owned.extend(self._weights[name])
             done += weight.resident_bytes
@@ -78,9 +79,10 @@ class Binder:
                 progress(done, total)
         for name, constant in plan.constants().items():
             buffer = self._gpu.storage(constant.resident_bytes)
-            write(self._gpu, buffer, 0, make(constant).reshape(-1).view("u1"))
+            uploads.write(buffer, 0, make(constant).reshape(-1).view("u1"))
             self._constants[name] = buffer
             self.owned.append(buffer)
+        uploads.finish()
 
     def launches(self, op: Op, values: Mapping[str, Any]) -> list[Launch]:
         """One launch, or one for each run of sections of the op's weight. values: the buffer of each value and table."""

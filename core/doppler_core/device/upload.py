@@ -16,26 +16,39 @@ from doppler_core.weights.tensor import Bytes, Tensor, row_bytes, tensor_bytes
 PIECE_BYTES = 64 << 20
 
 
-def upload_weight(gpu: Gpu, weight: Weight, tensor: Tensor, section: Section) -> Any:
-    """A storage buffer with the section's rows in the weight's kernel type, zero-padded to whole words."""
-    if tensor.shape != weight.shape:
-        raise PlanError(
-            f"weight {weight.name!r}: the plan says shape {weight.shape}, the file has {tensor.shape}"
-        )
-    size = row_bytes(weight.dtype, tensor.columns)
-    buffer = gpu.storage(tensor_bytes(weight.dtype, (section.count, tensor.columns)))
-    for first, stop in _pieces(section.count, size):
-        rows = as_kernel_type(tensor, weight.dtype, section.first + first, section.first + stop)
-        write(gpu, buffer, first * size, rows.reshape(-1))
-    return buffer
+class Uploads:
+    """Writes to a GPU. As many of them wait together as make a piece: a wait costs more than a small write."""
 
+    def __init__(self, gpu: Gpu) -> None:
+        self._gpu = gpu
+        self._waiting = 0
 
-def write(gpu: Gpu, buffer: Any, offset: int, data: Bytes) -> None:
-    """Write bytes at a whole word, padded to whole words, and wait."""
-    if data.nbytes % 4:
-        data = np.concatenate([data, np.zeros(-data.nbytes % 4, np.uint8)])
-    gpu.device.queue.write_buffer(buffer, offset, np.ascontiguousarray(data))
-    gpu.wait()
+    def weight(self, weight: Weight, tensor: Tensor, section: Section) -> Any:
+        """A storage buffer with the section's rows in the weight's kernel type, zero-padded to whole words."""
+        if tensor.shape != weight.shape:
+            raise PlanError(
+                f"weight {weight.name!r}: the plan says shape {weight.shape}, the file has {tensor.shape}"
+            )
+        size = row_bytes(weight.dtype, tensor.columns)
+        buffer = self._gpu.storage(tensor_bytes(weight.dtype, (section.count, tensor.columns)))
+        for first, stop in _pieces(section.count, size):
+            rows = as_kernel_type(tensor, weight.dtype, section.first + first, section.first + stop)
+            self.write(buffer, first * size, rows.reshape(-1))
+        return buffer
+
+    def write(self, buffer: Any, offset: int, data: Bytes) -> None:
+        """Write bytes at a whole word, padded to whole words."""
+        if data.nbytes % 4:
+            data = np.concatenate([data, np.zeros(-data.nbytes % 4, np.uint8)])
+        if self._waiting + data.nbytes > PIECE_BYTES:
+            self.finish()
+        self._gpu.device.queue.write_buffer(buffer, offset, np.ascontiguousarray(data))
+        self._waiting += data.nbytes
+
+    def finish(self) -> None:
+        """Wait until all that was written is there."""
+        self._gpu.wait()
+        self._waiting = 0
 
 
 def _pieces(rows: int, size: int) -> Iterator[tuple[int, int]]:
