@@ -31,7 +31,7 @@ class TokenTable:
         self.vocabulary = tokenizer.vocabulary
         self._tokenizer = tokenizer
         self._ends = [end for end in dict.fromkeys(ends) if 0 <= end < tokenizer.vocabulary]
-        self._marks = frozenset(marks)
+        self._marks = tuple(marks)
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._made: Future[Any] = Future()
@@ -66,7 +66,7 @@ class TokenTable:
     def _make(self) -> None:
         try:
             self._made.set_result(self._tokens())
-        except BaseException as error:  # what waits for the table has to learn of it, whatever it is
+        except BaseException as error:  # noqa: BLE001 - whoever waits for the table has to learn of it
             self._made.set_exception(error)
 
     def _tokens(self) -> Any:
@@ -92,7 +92,7 @@ class _Source:
     def __init__(self, tokenizer: Tokenizer, ends: Sequence[int], marks: Collection[str]) -> None:
         control = {
             number: text
-            for text in sorted(tokenizer.control | marks)
+            for text in sorted(tokenizer.control.union(marks))
             if (number := tokenizer.token_id(text)) is not None and number < tokenizer.vocabulary
         }
         self.tokens = list(tokenizer.pieces())
