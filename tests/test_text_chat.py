@@ -136,9 +136,10 @@ def test_names_of_roles_that_others_use_are_read() -> None:
         ([{"role": "user", "content": [{"type": "text"}]}], "text is NoneType"),
         (
             [{"role": "user", "content": ["a", {"type": "image_url", "image_url": "x"}]}],
-            "part 1: type is 'image_url'",
+            "part 1: image_url: expected a URL data:",
         ),
-        ([{"role": "assistant", "content": "", "tool_calls": [{}]}], "tool_calls: expected role and content"),
+        ([{"role": "assistant", "content": "", "tool_calls": [{}]}], "tool_calls 0: expected"),
+        ([{"role": "user", "content": "", "tool_calls": [{}]}], "tool_calls: expected role, content, name"),
     ],
 )
 def test_what_is_no_conversation_of_texts_is_refused_with_its_place(messages: Any, says: str) -> None:

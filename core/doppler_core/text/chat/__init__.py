@@ -16,11 +16,12 @@ from doppler_core.text.chat.messages import (
     ToolResult,
 )
 from doppler_core.text.chat.reading import read_messages
-from doppler_core.text.chat.render import chat_ids, encode_pieces
+from doppler_core.text.chat.render import ChatPrompt, chat_ids, chat_prompt, control_ids, encode_pieces
 from doppler_core.text.chat.tools import read_tools
 
 __all__ = [
     "ChatFormat",
+    "ChatPrompt",
     "Control",
     "InvalidToolCall",
     "Media",
@@ -36,7 +37,9 @@ __all__ = [
     "ToolCall",
     "ToolResult",
     "chat_ids",
+    "chat_prompt",
     "choose_format",
+    "control_ids",
     "encode_pieces",
     "format_named",
     "read_messages",

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from doppler_core.errors import InputError, UnsupportedModalityError
 from doppler_core.text.chat.messages import Media, Message, ReplyPart, Tool
+from doppler_core.text.chat.pairing import paired
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class ReplyParser(Protocol):
 
 
 class Writer(Protocol):
-    """Writes a conversation as a model was taught to read it."""
+    """Writes a conversation as a model was taught to read it: one that was checked, its results paired with calls."""
 
     def __call__(
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), thinking: bool = False
@@ -59,6 +60,7 @@ class ChatFormat:
     parser: None where a reply is text and nothing else.
     tools: whether it has a form for tools that are offered. reasoning: whether it has one for thoughts.
     ends: the control tokens that end the model's turn; those that a tokenizer does not have end nothing.
+    thought: the control tokens that open and close a thought.
     """
 
     name: str
@@ -68,6 +70,7 @@ class ChatFormat:
     tools: bool = False
     reasoning: bool = False
     ends: tuple[str, ...] = ()
+    thought: tuple[str, str] | None = None
 
     def render(
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), thinking: bool = False
@@ -93,4 +96,4 @@ class ChatFormat:
                     raise UnsupportedModalityError(
                         f"message {index}: {part.kind}: this version gives models text alone; take the part out"
                     )
-        return self.write(messages, tools, thinking)
+        return self.write(paired(messages), tools, thinking)

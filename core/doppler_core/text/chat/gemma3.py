@@ -9,13 +9,15 @@
 Each text is trimmed, but for the system's. What the publisher's template refuses has a form here:
 turns of one side in a row become one, a blank line between them; system text joins the user turn that follows it, or
 makes one at the end; a conversation may begin with the model's turn. A last message of the assistant is gone on with.
+Gemma 3 was not taught to call tools, nor to think: tools are refused, the calls and results of a conversation that was
+had with another model are told in text, and its thoughts are left out.
 """
 
 from collections.abc import Sequence
 
-from doppler_core.errors import InputError
 from doppler_core.text.chat.form import ChatFormat, Control, Piece
 from doppler_core.text.chat.messages import Message, Text, Tool
+from doppler_core.text.chat.plain import as_plain
 
 _BEGIN, _OPEN, _CLOSE = Control("<bos>"), Control("<start_of_turn>"), Control("<end_of_turn>")
 _BLANK_LINE = "\n\n"
@@ -24,7 +26,7 @@ _BLANK_LINE = "\n\n"
 def gemma3(
     messages: Sequence[Message], tools: Sequence[Tool] = (), thinking: bool = False
 ) -> tuple[Piece, ...]:
-    """The pieces of a conversation. InputError for tool turns, which Gemma 3 was not taught."""
+    """The pieces of a conversation. tools, thinking: none."""
     turns = _turns(messages)
     if turns[-1][0] != "model":
         turns.append(("model", ""))
@@ -39,19 +41,16 @@ def _turns(messages: Sequence[Message]) -> list[tuple[str, str]]:
     """Role and text of each turn, of two roles that alternate."""
     turns: list[tuple[str, str]] = []
     system: list[str] = []
-    for index, message in enumerate(messages):
+    plain = as_plain(messages)
+    for index, message in enumerate(plain):
         if message.role in ("system", "developer"):
             system += [message.text] if message.text.strip() else []
-        elif message.role == "tool":
-            raise InputError(
-                f"message {index}: Gemma 3's chat format has no turn for a tool; give its result in a user message"
-            )
         elif message.role == "user":
             text = "".join(part.text.strip() for part in message.parts if isinstance(part, Text))
             _add(turns, "user", _BLANK_LINE.join([*system, text]))
             system = []
         else:
-            goes_on = index == len(messages) - 1
+            goes_on = index == len(plain) - 1
             text = "".join(part.text.strip() for part in message.parts if isinstance(part, Text))
             _add(turns, "model", message.text.lstrip() if goes_on else text)
     if system or not turns:
@@ -66,4 +65,6 @@ def _add(turns: list[tuple[str, str]], role: str, text: str) -> None:
         turns.append((role, text))
 
 
-GEMMA3 = ChatFormat("gemma3", gemma3, tuple(mark.token for mark in (_BEGIN, _OPEN, _CLOSE)))
+GEMMA3 = ChatFormat(
+    "gemma3", gemma3, tuple(mark.token for mark in (_BEGIN, _OPEN, _CLOSE)), ends=("<eos>", _CLOSE.token)
+)

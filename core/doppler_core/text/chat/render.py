@@ -5,15 +5,50 @@ Texts that meet are encoded as one, so that a harmless conversation gets the ids
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Any
 
 from doppler_core.errors import InputError
-from doppler_core.text.chat.form import ChatFormat, Control, Piece
+from doppler_core.text.chat.form import ChatFormat, Control, Piece, ReplyParser
 from doppler_core.text.chat.messages import Message, Tool
 from doppler_core.text.chat.reading import read_messages
 from doppler_core.text.chat.tools import read_tools
 from doppler_core.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class ChatPrompt:
+    """What a model is given for a conversation, and who reads its reply.
+
+    ids: begin token included, up to where the model goes on. parser: for this one reply, as it may begin within a
+    thought; None where the reply is text and nothing else. ends: the tokens that end the model's turn.
+    """
+
+    ids: list[int]
+    parser: ReplyParser | None
+    ends: frozenset[int]
+
+
+def chat_prompt(
+    messages: Iterable[Message | Mapping[str, Any]],
+    chat_format: ChatFormat,
+    tokenizer: Tokenizer,
+    tools: Iterable[Tool | Mapping[str, Any]] = (),
+    thinking: bool = False,
+) -> ChatPrompt:
+    """A conversation in a model's own form.
+
+    tools: what the model may call. thinking: ask for thoughts before the answer.
+    Raises InputError for what is no conversation, and for what the format or the tokenizer has no form for.
+    """
+    pieces = chat_format.render(read_messages(messages), read_tools(tools), thinking)
+    ends = map(tokenizer.token_id, chat_format.ends)
+    return ChatPrompt(
+        encode_pieces(pieces, tokenizer, chat_format),
+        chat_format.parser(pieces) if chat_format.parser else None,
+        frozenset(number for number in ends if number is not None),
+    )
 
 
 def chat_ids(
@@ -23,13 +58,14 @@ def chat_ids(
     tools: Iterable[Tool | Mapping[str, Any]] = (),
     thinking: bool = False,
 ) -> list[int]:
-    """The ids of a conversation, begin token included, up to where the model goes on.
+    """The ids of `chat_prompt` alone."""
+    return chat_prompt(messages, chat_format, tokenizer, tools, thinking).ids
 
-    Raises InputError for what is no conversation, and for what the format or the tokenizer has no form for.
-    """
-    return encode_pieces(
-        chat_format.render(read_messages(messages), read_tools(tools), thinking), tokenizer, chat_format
-    )
+
+def control_ids(chat_format: ChatFormat, tokenizer: Tokenizer) -> dict[int, str]:
+    """The control tokens of format and tokenizer by their ids: what a ReplyParser is told of by `control`."""
+    tokens = {*chat_format.marks, *tokenizer.control}
+    return {number: token for token in tokens if (number := tokenizer.token_id(token)) is not None}
 
 
 def encode_pieces(pieces: Sequence[Piece], tokenizer: Tokenizer, chat_format: ChatFormat) -> list[int]:

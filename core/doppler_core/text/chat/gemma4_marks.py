@@ -1,0 +1,23 @@
+"""Gemma 4's control tokens, by their texts: a tokenizer is asked for their ids."""
+
+from doppler_core.text.chat.form import Control
+
+BOS = Control("<bos>")
+TURN, TURN_END = Control("<|turn>"), Control("<turn|>")
+THINK, CHANNEL, CHANNEL_END = Control("<|think|>"), Control("<|channel>"), Control("<channel|>")
+TOOL, TOOL_END = Control("<|tool>"), Control("<tool|>")
+TOOL_CALL, TOOL_CALL_END = Control("<|tool_call>"), Control("<tool_call|>")
+TOOL_RESPONSE, TOOL_RESPONSE_END = Control("<|tool_response>"), Control("<tool_response|>")
+QUOTE = Control('<|"|>')
+THOUGHT = "thought\n"  # what a channel of thoughts begins with
+
+ENDS = ("<eos>", TURN_END.token, TOOL_RESPONSE.token)
+_CONTROLS = (
+    *(BOS, TURN, TURN_END, THINK, CHANNEL, CHANNEL_END, TOOL, TOOL_END, TOOL_CALL, TOOL_CALL_END),
+    *(TOOL_RESPONSE, TOOL_RESPONSE_END, QUOTE),
+)
+# All that the format may hold, also what is for later: no text may become an image either.
+MARKS = (
+    *(control.token for control in _CONTROLS),
+    *("<eos>", "<|image>", "<|image|>", "<image|>", "<|audio>", "<|audio|>", "<audio|>", "<|video|>"),
+)
