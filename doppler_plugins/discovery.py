@@ -27,6 +27,7 @@ BUILTINS: dict[Group, dict[str, str]] = {
     ADAPTERS: {
         "langchain.embeddings": "doppler_plugins.langchain:DopplerEmbeddings",
         "llama_index.embedding": "doppler_plugins.llama_index:DopplerEmbedding",
+        "llama_index.llm": "doppler_plugins.llama_index:DopplerLLM",
     },
 }
 

@@ -266,6 +266,7 @@ def test_plugins_lists_and_checks(run: Any) -> None:
         "embedding",
         "langchain.embeddings",
         "llama_index.embedding",
+        "llama_index.llm",
     ]
     assert {record["status"] for record in records} == {"declared"}
     checked = run("plugins", "--check", "--json")

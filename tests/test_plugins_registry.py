@@ -50,6 +50,7 @@ def test_built_ins_are_found_without_any_metadata(tmp_path: Path) -> None:
         "embedding",
         "langchain.embeddings",
         "llama_index.embedding",
+        "llama_index.llm",
     ]
     assert all(item.builtin for item in declarations)
 

@@ -5,10 +5,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from doppler_plugins.llama_index.embedding import DopplerEmbedding
+    from doppler_plugins.llama_index.everywhere import use_doppler
+    from doppler_plugins.llama_index.llm import DopplerLLM
 
-__all__ = ["DopplerEmbedding"]
+__all__ = ["DopplerEmbedding", "DopplerLLM", "use_doppler"]
 
-_HOMES = {"DopplerEmbedding": "doppler_plugins.llama_index.embedding"}
+_HOMES = {
+    "DopplerEmbedding": "doppler_plugins.llama_index.embedding",
+    "DopplerLLM": "doppler_plugins.llama_index.llm",
+    "use_doppler": "doppler_plugins.llama_index.everywhere",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -34,6 +34,8 @@ def test_importing_the_packages_imports_no_framework() -> None:
         ("langchain_core", "import doppler_plugins.langchain.embeddings", "langchain"),
         ("llama_index", "from doppler_plugins.llama_index import DopplerEmbedding", "llama-index"),
         ("llama_index", "import doppler_plugins.llama_index.embedding", "llama-index"),
+        ("llama_index", "from doppler_plugins.llama_index import DopplerLLM", "llama-index"),
+        ("llama_index", "from doppler_plugins.llama_index import use_doppler", "llama-index"),
     ],
 )
 def test_a_missing_framework_is_an_import_error_with_the_pip_line(

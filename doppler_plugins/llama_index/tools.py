@@ -1,0 +1,59 @@
+"""LlamaIndex's tools as an engine reads them, and the calls in a response as LlamaIndex runs them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from llama_index.core.base.llms.types import ChatResponse, ToolCallBlock
+from llama_index.core.llms.llm import ToolSelection
+from llama_index.core.tools.types import BaseTool
+
+from doppler_core.errors import InputError, OutputError
+
+_CHOICES = {"any": "required", "required": "required", "auto": "auto", "none": "none"}
+
+
+def tool_mapping(tool: BaseTool) -> dict[str, Any]:
+    """A tool as chat APIs write it, under its own name: LlamaIndex finds the tool of a call by that."""
+    metadata = tool.metadata
+    return {
+        "type": "function",
+        "function": {
+            "name": metadata.get_name(),
+            "description": metadata.description,
+            "parameters": metadata.get_parameters_dict(),
+        },
+    }
+
+
+def choice(said: str | Mapping[str, Any] | None, required: bool = False) -> str:
+    """`tool_choice` as a request has it: "auto", "none", "required", or a tool's name.
+
+    said: one of these, "any", OpenAI's {"type": "function", "function": {"name": ...}}, or None. required: a call has
+    to come, whichever.
+    """
+    if isinstance(said, Mapping):
+        function = said.get("function", said)
+        name = function.get("name") if isinstance(function, Mapping) else None
+        if not isinstance(name, str):
+            raise InputError(f"tool_choice={dict(said)!r}: expected the name of a tool in it")
+        return name
+    chosen = "auto" if said is None else _CHOICES.get(said, said)
+    if required and chosen == "none":
+        raise InputError("tool_required=True and tool_choice='none': give one of the two")
+    return "required" if required and chosen == "auto" else chosen
+
+
+def selections(response: ChatResponse, error_on_no_tool_call: bool = True) -> list[ToolSelection]:
+    """The calls of a response, whole or on its way. OutputError for none, with what could not be read as one."""
+    calls = [
+        ToolSelection(
+            tool_id=block.tool_call_id or "", tool_name=block.tool_name, tool_kwargs=block.tool_kwargs
+        )
+        for block in response.message.blocks
+        if isinstance(block, ToolCallBlock) and isinstance(block.tool_kwargs, dict)
+    ]
+    if calls or not error_on_no_tool_call:
+        return calls
+    invalid = response.additional_kwargs.get("invalid_tool_calls", [])
+    broken = "".join(f"; {call['text']!r} is none: {call['error']}" for call in invalid)
+    raise OutputError(f"expected a tool call, got {response.message.content!r}{broken}")
