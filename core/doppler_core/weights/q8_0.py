@@ -12,6 +12,10 @@ VALUES, BYTES = 32, 34
 #: The largest magnitude whose scale is still a finite f16.
 LIMIT = 127 * 65504.0
 
+# A block and eight of them together, by part: copied whole, not byte by byte.
+_BLOCK = np.dtype([("d", "V2"), ("q", "V32")])
+_EIGHT = np.dtype([("d", "V2", (8,)), ("q", "V32", (8,))])
+
 
 def dequantize(data: Bytes, columns: int) -> Floats:
     """uint8 [R, blocks * 34] to float32 [R, columns]."""
@@ -45,8 +49,8 @@ def eight_together(data: Bytes) -> Bytes:
     rows, size = data.shape
     if rows % 8:
         data = np.concatenate([data, np.zeros((-rows % 8, size), np.uint8)])
-    blocks = data.reshape(-1, 8, size // BYTES, BYTES).swapaxes(1, 2)
-    together = np.empty((*blocks.shape[:2], 8 * BYTES), np.uint8)
-    together[..., :16].reshape(*blocks.shape[:3], 2)[...] = blocks[..., :2]
-    together[..., 16:].reshape(*blocks.shape[:3], VALUES)[...] = blocks[..., 2:]
-    return together.reshape(-1, size)
+    blocks = np.ascontiguousarray(data).view(_BLOCK).reshape(-1, 8, size // BYTES).swapaxes(1, 2)
+    together = np.empty(blocks.shape[:2], _EIGHT)
+    for part in ("d", "q"):
+        together[part] = blocks[part]
+    return together.view(np.uint8).reshape(-1, size)
