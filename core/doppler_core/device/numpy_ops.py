@@ -161,7 +161,8 @@ def last_rows(call: Call) -> None:
 def by_meaning(meaning: str, call: Call) -> None:
     """Run an op too small or too rare to need a twin."""
     matrices = [one.values(0, one.shape[0]) for one in call.weights]
-    given = Operands(call.inputs, [*matrices, *call.vectors], call.constants)
+    # No meaning has a vector behind a matrix.
+    given = Operands(call.inputs, [*call.vectors, *matrices], call.constants)
     call.output[...] = MEANINGS[meaning](call.params, given, call.tables)
 
 
@@ -209,8 +210,19 @@ def _attend(call: Call, parts: Sequence[Part]) -> None:
 def _attend_cached(call: Call, parts: Sequence[Part]) -> None:
     q, state = call.inputs
     half = state.shape[1] // 2
+    if call.constants:
+        q = _turned(call, q, parts)
     for part in parts:
         attend(call.params, q, state[:, :half], state[:, half:], call.output, part)
+
+
+def _turned(call: Call, q: Array, parts: Sequence[Part]) -> Array:
+    """The queries of the parts, turned as rope does; the other rows are left as they happen to be."""
+    turned = np.empty((len(q), call.output.shape[1]), np.float32)
+    for part in parts:
+        rows = part.queries
+        _rotate(call, q[rows, : turned.shape[1]], rows.start, rows.stop, turned[rows])
+    return turned
 
 
 ROW_OPS: Mapping[str, Callable[[Call, int, int], None]] = {
