@@ -7,12 +7,21 @@ import pytest
 from doppler_core.settings import EngineSettings
 from doppler_plugins.opening import open_engine
 from tests.adapters.scripted import Scripted
+from tests.adapters.scripted_chat import ScriptedChat
 
 
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> Scripted:
     """What the scripted models do and saw; while it is in use nothing else can be opened."""
     script = Scripted()
+    monkeypatch.setattr("doppler_plugins.opening.open_engine", script.open_engine)
+    return script
+
+
+@pytest.fixture
+def chat_script(monkeypatch: pytest.MonkeyPatch) -> ScriptedChat:
+    """What the scripted chat models say and saw; while it is in use nothing else can be opened."""
+    script = ScriptedChat()
     monkeypatch.setattr("doppler_plugins.opening.open_engine", script.open_engine)
     return script
 
