@@ -24,7 +24,9 @@ def choose_format(declared: str | None, files: Mapping[str, Path], tokenizer: To
     if declared in _DECLARED:
         return _DECLARED[declared]
     found = find_template(files)
-    return _NONE if found is None else template_format(*found, tokenizer.control)
+    # A tokenizer that was converted carelessly may not call them special.
+    known = {mark for mark in GEMMA4.marks if tokenizer.token_id(mark) is not None}
+    return _NONE if found is None else template_format(*found, tokenizer.control | known)
 
 
 def format_named(name: str) -> ChatFormat:

@@ -7,8 +7,12 @@ from typing import TYPE_CHECKING
 
 from doppler_core.errors import ChatTemplateError
 from doppler_core.text.chat.form import ChatFormat, Piece
-from doppler_core.text.chat.messages import Message, Tool
+from doppler_core.text.chat.gemma4_marks import CHANNEL, CHANNEL_END, ENDS, QUOTE, TOOL_CALL, TOOL_CALL_END
+from doppler_core.text.chat.gemma4_reply import Gemma4Reply
+from doppler_core.text.chat.messages import Message, Tool, ToolCall
+from doppler_core.text.chat.plain import as_plain
 from doppler_core.text.chat.shield import Shield, unused_marks
+from doppler_core.text.chat.template_values import template_values, texts_in
 from doppler_core.text.tokenizer import well_formed
 from doppler_core.weights.files import read_json_object, reading, regular_size
 
@@ -17,6 +21,7 @@ if TYPE_CHECKING:
 
 _TEMPLATE, _OLD_TEMPLATE, _CONFIG = "chat_template.jinja", "chat_template.json", "tokenizer_config.json"
 _MOST_BYTES = 1_000_000
+_OF_CALLS = frozenset(mark.token for mark in (CHANNEL, CHANNEL_END, TOOL_CALL, TOOL_CALL_END, QUOTE))
 
 
 @reading()
@@ -54,7 +59,9 @@ def _default(value: object) -> str | None:
 def template_format(path: Path, text: str, tokens: Mapping[str, str], control: Collection[str]) -> ChatFormat:
     """The chat format of a template. It is compiled when it is first used, and ChatTemplateError says what is wrong.
 
-    path: where it stands, for errors. control: the tokenizer's control tokens.
+    path: where it stands, for errors. control: the tokenizer's control tokens. With those of Gemma 4 among them, the
+    template is given tools, calls and results, and the reply is read as Gemma 4's; else calls and results are told in
+    text.
     """
 
     @cache
@@ -64,20 +71,18 @@ def template_format(path: Path, text: str, tokens: Mapping[str, str], control: C
         return Sandbox(path, text)
 
     shield = Shield(control)
+    calls = {*control} >= _OF_CALLS
 
-    def render(
-        messages: Sequence[Message], tools: Sequence[Tool] = (), thinking: bool = False
-    ) -> list[Piece]:
-        texts = [message.text for message in messages]
-        mark, end = unused_marks(texts)
-        turns = [
-            {"role": message.role, "content": shield.put_on(text, mark)}
-            for message, text in zip(messages, texts, strict=True)
-        ]
+    def write(messages: Sequence[Message], tools: Sequence[Tool] = (), thinking: bool = False) -> list[Piece]:
+        messages = messages if calls else as_plain(messages)
+        mark, end = unused_marks(texts_in(template_values(messages, tools, str)))
+        turns, offered = template_values(messages, tools, lambda said: shield.put_on(said, mark))
         goes_on = messages[-1].role == "assistant"
         if goes_on:
             turns[-1]["content"] += end
         variables = {**tokens, "messages": turns, "add_generation_prompt": not goes_on}
+        variables |= {"tools": offered} if offered else {}
+        variables |= {"enable_thinking": True} if thinking else {}
         rendered = well_formed(sandbox().render(variables))
         if goes_on:
             rendered, found, _ = rendered.rpartition(end)
@@ -85,6 +90,22 @@ def template_format(path: Path, text: str, tokens: Mapping[str, str], control: C
                 raise ChatTemplateError(
                     f"{path}: the template leaves out the last message: end with a user's"
                 )
+        _check_names(messages, tools, rendered.replace(mark, ""), path)
         return shield.take_off(rendered, mark)
 
-    return ChatFormat("template", render, tuple(control))
+    if not calls:
+        return ChatFormat("template", write, tuple(control))
+    return ChatFormat(
+        "template", write, tuple(control), parser=Gemma4Reply, tools=True, reasoning=True, ends=ENDS
+    )
+
+
+def _check_names(messages: Sequence[Message], tools: Sequence[Tool], rendered: str, path: Path) -> None:
+    """ChatTemplateError where a template passes over a tool or a call, as those do that know of none."""
+    parts = [part for message in messages for part in message.parts]
+    called = [part.name for part in parts if isinstance(part, ToolCall)]
+    for name in (*(tool.name for tool in tools), *called):
+        if name not in rendered:
+            raise ChatTemplateError(
+                f"{path}: the template leaves out the tool {name}: it knows of none; name a chat_format"
+            )
