@@ -183,7 +183,15 @@ INFERENCE: tuple[Row, ...] = (
         used(),
         used(),
     ),
-    *rows("text", "maxTokens addBos addEos", "how a text becomes token ids", used()),
+    *rows("text", "maxTokens", "how long a text may be", used()),
+    *rows(
+        "text",
+        "addBos addEos",
+        "the tokens around a text; a prompt always gets the model's begin token and no end token",
+        used(),
+        LABEL,
+        LABEL,
+    ),
     *rows(
         "text", "prompts defaultPromptName", "the prompts an embedding request names", used(), LABEL, LABEL
     ),
