@@ -6,6 +6,9 @@ from typing import Any
 
 from doppler_core.errors import InputError
 from doppler_core.text.grammar.form import Grammar, JsonSchema, Lark, Regex
+from doppler_core.text.grammar.json_form import json_form
+from doppler_core.text.grammar.pattern import lark_regex
+from doppler_core.text.grammar.schema import read_schema
 
 # Nothing but the values: a model without a clue would write whitespace for ever.
 _COMPACT = {"whitespace_flexible": False, "item_separator": ",", "key_separator": ":"}
@@ -24,7 +27,7 @@ def _named(name: str, grammar: object) -> Iterator[tuple[str, dict[str, Any]]]:
     """The grammar by its name, and its parts by theirs; the first is where the text starts."""
     match grammar:
         case JsonSchema(schema):
-            yield name, {"json_schema": {**schema, "x-guidance": _COMPACT}}
+            yield name, {"json_schema": json_form(read_schema(schema)) | {"x-guidance": _COMPACT}}
         case Regex(pattern):
             yield name, {"lark_grammar": f"start: {_regex(pattern)}"}
         case Lark(text, parts):
@@ -36,8 +39,6 @@ def _named(name: str, grammar: object) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _regex(pattern: object) -> str:
-    from llguidance import regex_to_lark
-
     if not isinstance(pattern, str) or not pattern:
         raise InputError(f"grammar: expected a regular expression that is not empty, got {pattern!r}")
-    return f"/{regex_to_lark(pattern, use_ascii='')}/"
+    return lark_regex(pattern)

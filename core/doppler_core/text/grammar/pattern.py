@@ -1,0 +1,108 @@
+"""What a text has to match, as expressions that hold for the whole of it: takes `pattern` and `format`, gives them.
+
+JSON Schema looks for a pattern anywhere in a text, and its anchors say otherwise; a grammar has no anchors.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+
+from doppler_core.text.grammar.schema_keys import fault
+
+_ANY = "(?s:.*)"
+# What parts a pattern: an escape, a class of characters, and what stands for itself.
+_PIECE = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
+
+_BYTE = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+_DAY = "[12][0-9]{3}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))"
+_CLOCK = r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"
+_LABEL = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_HOST = rf"{_LABEL}(\.{_LABEL}){{0,3}}"
+_TIME_SPAN = "T[0-9]{1,4}(H([0-9]{1,4}M)?([0-9]{1,4}S)?|M([0-9]{1,4}S)?|S)"
+
+# Each is a part of what the format allows, and no more: of February, 28 days.
+FORMATS: Mapping[str, str] = {
+    "date": _DAY,
+    "time": _CLOCK,
+    "date-time": f"{_DAY}T{_CLOCK}",
+    "duration": f"P([0-9]{{1,6}}D({_TIME_SPAN})?|[0-9]{{1,6}}W|{_TIME_SPAN})",
+    "email": rf"[A-Za-z0-9_+-]{{1,32}}(\.[A-Za-z0-9_+-]{{1,32}})?@{_LABEL}(\.{_LABEL}){{1,3}}",
+    "hostname": _HOST,
+    "ipv4": rf"{_BYTE}(\.{_BYTE}){{3}}",
+    "ipv6": "[0-9a-f]{1,4}(:[0-9a-f]{1,4}){7}",
+    "uuid": "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
+    "uri": rf"https?://{_HOST}(:[1-9][0-9]{{0,3}})?(/[A-Za-z0-9._~-]{{0,64}}){{0,16}}(\?[A-Za-z0-9._~=&-]{{1,256}})?",
+}
+# They say what a text is for, and limit it in no way that a grammar could follow.
+_SAYING = (
+    *(
+        "password",
+        "path",
+        "file-path",
+        "directory-path",
+        "binary",
+        "byte",
+        "base64",
+        "base64url",
+        "json-string",
+    ),
+    *("int32", "int64", "float", "double", "decimal", "color", "regex"),
+)
+# What pydantic writes for a Decimal looks ahead; the same without.
+_WITHOUT_LOOKING = {r"^(?!^[-+.]*$)[+-]?0*\d*\.?\d*$": r"^[+-]?(\d+\.?\d*|\.\d+)$"}
+
+
+def format_pattern(name: str, path: str) -> str | None:
+    """The pattern of a format; None where it limits nothing. InputError: it is unknown."""
+    if name in _SAYING:
+        return None
+    if name not in FORMATS:
+        raise fault(path, "format", f"{name[:50]!r} is unknown: take it out, or one of {', '.join(FORMATS)}")
+    return FORMATS[name]
+
+
+def whole_pattern(pattern: str, path: str) -> str:
+    """The expression that a text matches as a whole where `pattern` is found in it.
+
+    InputError: it can't be held: look-around, back-references, anchors but at its ends.
+    """
+    pattern = _WITHOUT_LOOKING.get(pattern, pattern)
+    whole = "|".join(_anchored(branch) for branch in _branches(pattern))
+    if whole_fault := _fault(whole):
+        raise fault(path, "pattern", f"{pattern[:100]!r} can't be held by a grammar: {whole_fault}")
+    return whole
+
+
+def lark_regex(pattern: str) -> str:
+    """An expression as Lark writes it."""
+    from llguidance import regex_to_lark
+
+    return f"/{regex_to_lark(pattern, use_ascii='')}/"
+
+
+def _branches(pattern: str) -> Iterator[list[str]]:
+    """The pieces of each alternative at the top."""
+    branch: list[str] = []
+    depth = 0
+    for match in _PIECE.finditer(pattern):
+        piece = match[0]
+        depth += (piece == "(") - (piece == ")")
+        if piece == "|" and depth == 0:
+            yield branch
+            branch = []
+        else:
+            branch.append(piece)
+    yield branch
+
+
+def _anchored(pieces: list[str]) -> str:
+    begins, ends = pieces[:1] == ["^"], pieces[-1:] == ["$"]
+    inner = "".join(pieces[begins : len(pieces) - ends])
+    return f"{'' if begins else _ANY}(?:{inner}){'' if ends else _ANY}"
+
+
+def _fault(whole: str) -> str:
+    """What the library finds wrong with an expression, in a line; "" where nothing is."""
+    from llguidance import LLMatcher
+
+    is_fault, messages = LLMatcher.validate_grammar_with_warnings(LLMatcher.grammar_from_regex(whole))
+    return " ".join(str(messages[0]).split())[-200:] if is_fault else ""

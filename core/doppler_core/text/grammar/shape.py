@@ -1,0 +1,113 @@
+"""What a JSON schema says of a value, in few words: plain data that a grammar is written from.
+
+It knows neither the keys of JSON Schema nor how values are written.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Anything:
+    """Any JSON value."""
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """One of these values: an enum, true or false, null."""
+
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text of least to most characters (None: no limit) that matches every one of `patterns` as a whole."""
+
+    least: int = 0
+    most: int | None = None
+    patterns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number, whole or not. limits: minimum, exclusiveMaximum, multipleOf and their like, by JSON Schema's names."""
+
+    whole: bool
+    limits: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class List:
+    """`first` by their places, then any number of `rest` (None: none), in all least to most (None: no limit)."""
+
+    first: tuple["Shape", ...] = ()
+    rest: "Shape | None" = None
+    least: int = 0
+    most: int | None = None
+
+
+@dataclass(frozen=True)
+class Record:
+    """An object with these keys, those in `required` always.
+
+    rest: values of other keys; None: there are none. least, most: how many keys, where it has no keys of its own.
+    """
+
+    keys: tuple[tuple[str, "Shape"], ...] = ()
+    required: frozenset[str] = frozenset()
+    rest: "Shape | None" = None
+    least: int = 0
+    most: int | None = None
+
+
+@dataclass(frozen=True)
+class Either:
+    """Any of several shapes; of none: no value at all."""
+
+    shapes: tuple["Shape", ...]
+
+
+@dataclass(frozen=True)
+class Named:
+    """The shape of that name."""
+
+    name: str
+
+
+Shape = Anything | OneOf | Text | Number | List | Record | Either | Named
+NOTHING = Either(())
+NULL = OneOf((None,))
+TRUTH = OneOf((True, False))
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """A shape and those that it and they name."""
+
+    root: Shape
+    named: Mapping[str, Shape]
+
+
+def either(shapes: list[Shape]) -> Shape:
+    """Any of these, an Either within taken apart; the one shape itself where there is but one."""
+    flat: list[Shape] = []
+    for shape in shapes:
+        flat += [one for one in (shape.shapes if isinstance(shape, Either) else (shape,)) if one not in flat]
+    return flat[0] if len(flat) == 1 else Either(tuple(flat))
+
+
+def has_a_value(shape: Shape, known: set[str]) -> bool:
+    """Whether some value of finite depth has the shape. known: names of those that have one."""
+    match shape:
+        case Named(name):
+            return name in known
+        case Either(shapes):
+            return any(has_a_value(one, known) for one in shapes)
+        case List(first, rest, least):
+            needed = [*first[:least], *([rest] if least > len(first) and rest is not None else [])]
+            return all(has_a_value(one, known) for one in needed)
+        case Record(keys, required, rest, least):
+            needed = [one for key, one in keys if key in required]
+            return all(has_a_value(one, known) for one in [*needed, *([rest] if least and rest else [])])
+    return True
