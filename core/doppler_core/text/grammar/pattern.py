@@ -47,6 +47,12 @@ _SAYING = (
     ),
     *("int32", "int64", "float", "double", "decimal", "color", "regex"),
 )
+# Whoever checks the text may know fewer digits, letters or spaces than the library does, or more: what is allowed is one
+# that everybody knows, what is forbidden is all that anybody does.
+_FEW = {r"\d": "0-9", r"\w": "0-9A-Za-z_", r"\s": r" \t\n\r\f\v"}
+_MANY = {r"\w": r"\w\p{N}", r"\s": r"\s\x1c-\x1f"}
+_NOT = {short.upper(): f"[^{many}]" for short, many in _MANY.items()}
+
 # What pydantic writes for a Decimal looks ahead; the same without.
 _WITHOUT_LOOKING = {r"^(?!^[-+.]*$)[+-]?0*\d*\.?\d*$": r"^[+-]?(\d+\.?\d*|\.\d+)$"}
 
@@ -90,8 +96,16 @@ def _branches(pattern: str) -> Iterator[list[str]]:
             yield branch
             branch = []
         else:
-            branch.append(piece)
+            branch.append(_plain(piece))
     yield branch
+
+
+def _plain(piece: str) -> str:
+    """A piece, its short forms of many characters written out."""
+    if not piece.startswith("[") or len(piece) == 1:
+        return _NOT.get(piece, f"[{_FEW[piece]}]" if piece in _FEW else piece)
+    known = _MANY if piece.startswith("[^") else _FEW | _NOT
+    return re.sub(r"\\.", lambda match: known.get(match[0], match[0]), piece, flags=re.DOTALL)
 
 
 def _anchored(pieces: list[str]) -> str:
