@@ -13,7 +13,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from doppler_core.errors import InputError
-from doppler_core.text.chat import Control, Message, Piece, Text, chat_ids, format_named, read_messages
+from doppler_core.text.chat import (
+    Control,
+    Message,
+    Piece,
+    Text,
+    chat_ids,
+    format_named,
+    read_messages,
+    read_tools,
+)
 from doppler_core.text.chat.gemma3 import gemma3
 from doppler_core.text.chat.gemma4 import gemma4, gemma4_format
 
@@ -41,7 +50,10 @@ def as_gemma4(*turns: str, **options: bool) -> str:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 def test_gemma4_prompts_are_the_ones_of_its_template(case: dict[str, Any]) -> None:
-    pieces = gemma4(read_messages(case["messages"]), **case.get("options", {}))
+    options = case.get("options", {})
+    gemma = gemma4_format(empty_thought=options.get("empty_thought", False))
+    messages, tools = read_messages(case["messages"]), read_tools(case.get("tools", ()))
+    pieces = gemma.render(messages, tools, options.get("thinking", False))
     assert shown(pieces) == case["text"]
     text = "".join(piece for piece in pieces if isinstance(piece, str))
     assert "<" not in text, "a control token went in as text"
