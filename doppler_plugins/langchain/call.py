@@ -12,13 +12,22 @@ from langchain_core.messages import BaseMessage
 
 from doppler_core.engine.request import GenerateRequest
 from doppler_core.errors import InputError
-from doppler_plugins.adapters.generation_words import FIELDS, GenerationWords, request_fields, timeout_of
+from doppler_plugins.adapters.generation_words import (
+    CALL_WORDS,
+    FIELDS,
+    GenerationWords,
+    request_fields,
+    timeout_of,
+)
 from doppler_plugins.adapters.lazy_engine import LazyEngine
 from doppler_plugins.langchain.messages import core_messages
 from doppler_plugins.langchain.tools import answer_grammar, tool_choice, tool_mappings
 
 #: What other models' callers pass and has no meaning here: calls are held to their schemas with or without `strict`.
 _IGNORED = ("strict", "stream", "structured_output_format")
+
+#: What a call may say that changes its answer.
+KEYED = ("model", "grammar", "response_format", *CALL_WORDS, *GenerationWords.aliases)
 
 _SETTINGS = ("model", "precision", "manifest", "revision", "device", "kernel_profile", "context_length")
 

@@ -101,7 +101,7 @@ class ChatDoppler(GenerationWords, BaseChatModel):
 
         schema: a pydantic class (the answer is one of it), a TypedDict, a JSON schema or an OpenAI function (a dict).
         method: "json_schema" = the text is JSON of the schema; "function_calling" = a call of a tool with that schema;
-            "json_mode" = the text is a JSON object, which is checked afterwards.
+            "json_mode" = the same as "json_schema", and without a schema any JSON object.
         include_raw: give {"raw": message, "parsed": data or None, "parsing_error": error or None}.
         """
         with translated():

@@ -25,6 +25,14 @@ class InputError(errors.InputError, _framework("ModelInvalidRequestError")):  # 
     """A text, size or option can't be served by this model."""
 
 
+class UnsupportedModalityError(errors.UnsupportedModalityError, _framework("ModelInvalidRequestError")):  # type: ignore[misc]
+    """An image, a sound or a video for a model that takes none."""
+
+
+class NoChatFormatError(errors.NoChatFormatError, _framework("ModelInvalidRequestError")):  # type: ignore[misc]
+    """A conversation for a base model, which goes on with a text: `DopplerLLM` is for those."""
+
+
 class ModelNotFoundError(errors.ModelNotFoundError, _framework("ModelNotFoundError")):  # type: ignore[misc]
     """A model name or path leads to nothing that can be opened."""
 
@@ -45,6 +53,8 @@ class AnswerTimeoutError(_framework("ModelTimeoutError"), TimeoutError):  # type
 _TRANSLATIONS: tuple[tuple[type[Exception], type[Exception]], ...] = (
     (TimeoutError, AnswerTimeoutError),
     (errors.TextTooLongError, TextTooLongError),
+    (errors.UnsupportedModalityError, UnsupportedModalityError),
+    (errors.NoChatFormatError, NoChatFormatError),
     (errors.InputError, InputError),
     (errors.ModelNotFoundError, ModelNotFoundError),
     (errors.DeviceLostError, DeviceLostError),

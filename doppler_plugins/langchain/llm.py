@@ -4,8 +4,11 @@ All texts of a batch are submitted at once and run together. Async methods await
 loop.
 """
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict
+from types import MappingProxyType
 from typing import Any, Self
 
 from pydantic import model_validator
@@ -26,8 +29,12 @@ except ModuleNotFoundError as error:
     raise missing_extra("langchain", error) from error
 
 from doppler_plugins.langchain.answer import PROVIDER, openai_logprobs, usage_metadata
-from doppler_plugins.langchain.call import Call, identifying_params, text_calls
+from doppler_plugins.langchain.call import KEYED, Call, identifying_params, text_calls
 from doppler_plugins.langchain.errors import translated
+
+# BaseLLM makes the key of a cache of the constructor's words alone. What a call says otherwise, and the open model's
+# identity (words can't tell that a folder holds other weights now), reach it this way, in each thread and task by itself.
+_KEY: ContextVar[Mapping[str, Any]] = ContextVar("_KEY", default=MappingProxyType({}))
 
 
 class DopplerLLM(GenerationWords, BaseLLM):
@@ -56,19 +63,23 @@ class DopplerLLM(GenerationWords, BaseLLM):
 
     def generate(self, prompts: list[str], *arguments: Any, **kwargs: Any) -> LLMResult:
         """What follows each text."""
+        made_by = ""
         if self._is_cached():
             with translated():
-                kwargs["_made_by"] = generating.identity(self.lazy_engine(kwargs.get("model")))
-        return super().generate(prompts, *arguments, **kwargs)
+                made_by = generating.identity(self.lazy_engine(kwargs.get("model")))
+        with _keyed(kwargs, made_by):
+            return super().generate(prompts, *arguments, **kwargs)
 
     async def agenerate(self, prompts: list[str], *arguments: Any, **kwargs: Any) -> LLMResult:
         """`generate` on an event loop."""
+        made_by = ""
         if self._is_cached():
             lazy = self.lazy_engine(kwargs.get("model"))
             with translated():
                 await generating.aopened(lazy)
-                kwargs["_made_by"] = generating.identity(lazy)
-        return await super().agenerate(prompts, *arguments, **kwargs)
+                made_by = generating.identity(lazy)
+        with _keyed(kwargs, made_by):
+            return await super().agenerate(prompts, *arguments, **kwargs)
 
     @property
     def _llm_type(self) -> str:
@@ -76,7 +87,7 @@ class DopplerLLM(GenerationWords, BaseLLM):
 
     @property
     def _identifying_params(self) -> dict[str, Any]:
-        return identifying_params(self)
+        return {**identifying_params(self), **_KEY.get()}
 
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
         params = super()._get_ls_params(stop=stop or list(self.stop) or None, **kwargs)
@@ -85,7 +96,6 @@ class DopplerLLM(GenerationWords, BaseLLM):
         return params
 
     def _is_cached(self) -> bool:
-        # Words can't tell that a folder holds other weights now, so the key of a cache holds what the open model says.
         if self.cache is False:
             return False
         return isinstance(self.cache, BaseCache) or get_llm_cache() is not None
@@ -149,6 +159,16 @@ class DopplerLLM(GenerationWords, BaseLLM):
                 if run_manager is not None:
                     await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
                 yield chunk
+
+
+@contextmanager
+def _keyed(said: Mapping[str, Any], made_by: str) -> Iterator[None]:
+    own = {name: value for name, value in said.items() if name in KEYED}
+    token = _KEY.set({**own, "made_by": made_by} if made_by else own)
+    try:
+        yield
+    finally:
+        _KEY.reset(token)
 
 
 def _llm_result(calls: Sequence[Call], results: Sequence[GenerateResult]) -> LLMResult:

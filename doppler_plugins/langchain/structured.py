@@ -62,7 +62,7 @@ def structured(
 
 
 def _binding(described: Described | None, method: Method, strict: bool | None) -> dict[str, Any]:
-    if described is None or method == "json_mode":
+    if described is None:
         return {"response_format": {"type": "json_object"}}
     if method == "function_calling":
         tool = as_function(described)

@@ -49,6 +49,7 @@ class ScriptedChat:
     reply: Replying = lambda request: "Hello there."
     step_seconds: float = 0.0
     open_seconds: float = 0.0
+    weights: str = ""
     capabilities: Capabilities = CAPABILITIES
     opened: list[tuple[str, EngineSettings]] = field(default_factory=list)
     requests: list[GenerateRequest] = field(default_factory=list)
@@ -74,7 +75,7 @@ class ScriptedChat:
         self.opened.append((model, settings))
         return Engine(
             model_id=model,
-            identity=f"{model} {settings.precision}",
+            identity=f"{model} {settings.precision} {self.weights}",
             capabilities=self.capabilities,
             plan=None,  # type: ignore[arg-type]  # nothing here is lowered
             driver=Driver(self),  # type: ignore[arg-type]  # it takes no texts to embed

@@ -1,0 +1,201 @@
+"""`with_structured_output`: every method, every kind of schema; what does not fit is told and never repaired."""
+
+import asyncio
+from typing import Annotated, Any
+
+import pytest
+from langchain_core.exceptions import OutputParserException
+from langchain_core.prompts import ChatPromptTemplate
+from pydantic import BaseModel, Field
+from pydantic.v1 import BaseModel as BaseModelV1
+from typing_extensions import TypedDict
+
+from doppler_core.errors import InputError, OutputError
+from doppler_core.text.grammar.form import JsonSchema
+from doppler_plugins.langchain import ChatDoppler
+from tests.adapters.obedient import call, obedient
+from tests.adapters.scripted_chat import ScriptedChat
+
+METHODS = ("json_schema", "function_calling", "json_mode")
+
+
+class Address(BaseModel):
+    """Where somebody lives."""
+
+    city: str
+
+
+class Person(BaseModel):
+    """Somebody."""
+
+    name: str = Field(min_length=1)
+    age: int
+    address: Address | None = None
+
+
+class PersonV1(BaseModelV1):
+    """Somebody."""
+
+    name: str
+    age: int
+
+
+class PersonDict(TypedDict):
+    """Somebody."""
+
+    name: Annotated[str, ..., "the name"]
+    age: Annotated[int, ..., "the age"]
+
+
+FUNCTION = {
+    "name": "person",
+    "description": "Somebody.",
+    "parameters": {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]},
+}
+BARE = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+
+
+@pytest.fixture
+def model(chat_script: ScriptedChat) -> ChatDoppler:
+    chat_script.reply = obedient(name="Ada", age=36)
+    return ChatDoppler(model="scripted")
+
+
+def every_way(runnable: Any) -> list[Any]:
+    """What it gives on threads and event loops, and the last that it streams."""
+
+    async def on_a_loop() -> list[Any]:
+        return [await runnable.ainvoke("Who?"), [part async for part in runnable.astream("Who?")][-1]]
+
+    return [runnable.invoke("Who?"), list(runnable.stream("Who?"))[-1], *asyncio.run(on_a_loop())]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        (Person, Person(name="Ada", age=36)),
+        (PersonV1, PersonV1(name="Ada", age=36)),
+        (PersonDict, {"name": "Ada", "age": 36}),
+        (Person.model_json_schema(), {"name": "Ada", "age": 36}),
+        (FUNCTION, {"name": "Ada"}),
+        (BARE, {"name": "Ada"}),
+    ],
+)
+def test_every_method_gives_every_kind(model: ChatDoppler, method: Any, schema: Any, expected: Any) -> None:
+    for found in every_way(model.with_structured_output(schema, method=method)):
+        assert type(found) is type(expected)
+        assert found == expected
+
+
+def test_the_schema_reaches_the_grammar_or_the_tool(model: ChatDoppler, chat_script: ScriptedChat) -> None:
+    model.with_structured_output(Person).invoke("Who?")
+    model.with_structured_output(Person, method="function_calling").invoke("Who?")
+    model.with_structured_output(None, method="json_mode").invoke("Who?")
+    schema, tool, mode = chat_script.requests
+    assert schema.grammar == JsonSchema(Person.model_json_schema())
+    assert (tool.tools[0]["function"]["name"], tool.tool_choice, tool.parallel_tool_calls) == (
+        *("Person", "Person"),
+        False,
+    )
+    assert mode.grammar == JsonSchema({"type": "object"})
+
+
+def test_raw_comes_with_what_was_read(model: ChatDoppler) -> None:
+    for method in METHODS:
+        found = model.with_structured_output(Person, method=method, include_raw=True).invoke("Who?")
+        assert found["parsed"] == Person(name="Ada", age=36)
+        assert found["parsing_error"] is None
+        assert found["raw"].response_metadata["model_name"] == "scripted"
+
+
+@pytest.mark.parametrize(
+    ("method", "answer", "complaint"),
+    [
+        ("json_schema", '{"name": "Ada", "age": 3', "not JSON"),
+        ("json_schema", '{"name": "", "age": 3}', "no Person"),
+        ("json_schema", '```json\n{"name": "Ada", "age": 3}\n```', "not JSON"),
+        ("function_calling", "I would rather not.", "no call: 'I would rather not.'"),
+        ("function_calling", '<|tool_call>call:Person{name:<|"|>Ada', "can't be read"),
+        ("function_calling", call("Person", {"name": "Ada"}), "no Person"),
+    ],
+)
+def test_what_does_not_fit_is_told_and_not_repaired(
+    chat_script: ScriptedChat, method: Any, answer: str, complaint: str
+) -> None:
+    chat_script.reply = lambda request: answer
+    model = ChatDoppler(model="scripted")
+    strict = model.with_structured_output(Person, method=method)
+    for get in (strict.invoke, lambda text: list(strict.stream(text))):
+        with pytest.raises(OutputError, match=complaint) as caught:
+            get("Who?")
+        assert isinstance(caught.value, OutputParserException)
+    found = model.with_structured_output(Person, method=method, include_raw=True).invoke("Who?")
+    assert found["parsed"] is None
+    assert complaint in str(found["parsing_error"])
+
+
+def test_json_that_is_cut_is_told_also_at_the_end_of_a_stream(chat_script: ScriptedChat) -> None:
+    chat_script.reply = lambda request: '{"name": "Ada", "age": 36'
+    cut = ChatDoppler(model="scripted").with_structured_output(BARE)
+    stream = cut.stream("Who?")
+    assert next(stream) == {}
+    with pytest.raises(OutputError, match="not JSON"):
+        list(stream)
+
+    async def drain() -> None:
+        async for _ in cut.astream("Who?"):
+            pass
+
+    with pytest.raises(OutputError, match="not JSON"):
+        asyncio.run(drain())
+
+
+def test_an_answer_cut_at_max_tokens_says_that(chat_script: ScriptedChat) -> None:
+    chat_script.reply = lambda request: '{"name": "Ada", "age": 36}'
+    for schema in (Person, BARE):
+        with pytest.raises(OutputError, match="cut at max_tokens"):
+            ChatDoppler(model="scripted", max_tokens=2).with_structured_output(schema).invoke("Who?")
+
+
+def test_dicts_are_streamed_as_they_grow(model: ChatDoppler) -> None:
+    parts = list(model.with_structured_output(Person.model_json_schema()).stream("Who?"))
+    assert parts[0] == {}
+    assert parts[-1] == {"name": "Ada", "age": 36}
+
+
+def test_it_takes_a_prompt_before_and_a_call_beside(model: ChatDoppler, chat_script: ScriptedChat) -> None:
+    chain = ChatPromptTemplate.from_template("Who is {who}?") | model.with_structured_output(
+        Person, temperature=0.0, max_tokens=50
+    )
+    assert chain.batch([{"who": "Ada"}, {"who": "Bob"}]) == [Person(name="Ada", age=36)] * 2
+    assert {request.max_tokens for request in chat_script.requests} == {50}
+
+
+@pytest.mark.parametrize(
+    ("schema", "method", "complaint"),
+    [
+        (None, "json_schema", "needs a schema"),
+        (Person, "yaml", "expected one of json_schema"),
+        (int, "json_schema", "no schema"),
+        ({"nothing": 1}, "json_schema", "no schema"),
+    ],
+)
+def test_what_is_no_schema_is_told_at_once(
+    model: ChatDoppler, schema: Any, method: Any, complaint: str
+) -> None:
+    with pytest.raises(InputError, match=complaint):
+        model.with_structured_output(schema, method=method)
+
+
+def test_a_schema_that_holds_itself_keeps_its_definitions(
+    model: ChatDoppler, chat_script: ScriptedChat
+) -> None:
+    class Node(BaseModel):
+        name: str
+        child: "Node | None" = None
+
+    assert model.with_structured_output(Node).invoke("Who?").name == "Ada"
+    grammar = chat_script.requests[0].grammar
+    assert isinstance(grammar, JsonSchema)
+    assert "$defs" in grammar.schema
