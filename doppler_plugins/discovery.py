@@ -113,23 +113,28 @@ def _installed(path: Sequence[str] | None) -> Iterator[Declaration]:
 
 def _declared(distribution: importlib.metadata.Distribution, name: str) -> Iterator[Declaration]:
     try:
-        version = str(distribution.version or "unknown")
-    except Exception:  # noqa: BLE001 - metadata of any kind lies on the path, and a version is only shown
-        version = "unknown"
-    try:
         text = distribution.read_text("entry_points.txt") or ""
         if not any(group in text for group in GROUPS):
             return
         points = [point for point in distribution.entry_points if point.group in GROUPS]
     except Exception as error:  # noqa: BLE001 - the reason is listed
-        yield Declaration(HOOKS, canonical(name), "", name, version, f"entry_points.txt: {error}")
+        reason = f"entry_points.txt: {error}"
+        yield Declaration(HOOKS, canonical(name), "", name, _version(distribution), reason)
         return
+    version = _version(distribution)
     for point in points:
         group = GROUPS[GROUPS.index(point.group)]
         value = "".join(point.value.partition("[")[0].split())  # extras of an entry point mean nothing to us
         pattern, form = (_MODULE, "module") if group == HOOKS else (_CLASS, "module:Class")
         problem = "" if pattern.fullmatch(value) else f"entry point {point.value!r}: expected {form}"
         yield Declaration(group, canonical(point.name), value, name, version, problem)
+
+
+def _version(distribution: importlib.metadata.Distribution) -> str:
+    try:
+        return str(distribution.version or "unknown")
+    except Exception:  # noqa: BLE001 - metadata of any kind lies on the path, and a version is only shown
+        return "unknown"
 
 
 def _distribution_name(distribution: importlib.metadata.Distribution) -> str:

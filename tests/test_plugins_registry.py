@@ -1,5 +1,6 @@
 """Names find their model type or adapter, or say why not."""
 
+import importlib.metadata
 import subprocess
 import sys
 import threading
@@ -197,6 +198,21 @@ def test_an_adapter_refuses_the_wrong_version_of_its_framework(folder: Path) -> 
     )
     with pytest.raises(PluginError, match=r"needs numpy<1, found \d"):
         build_registry().adapter("numpy.thing")
+
+
+def test_versions_are_read_of_plugins_only(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    declare(folder, "mine", "mine", "read_mine")
+    write_distribution(folder, "other", {"console_scripts": {"other": "no_such_module:main"}})
+    asked: list[str] = []
+
+    def version(distribution: importlib.metadata.Distribution) -> str:
+        asked.append(distribution.metadata["Name"])
+        return "1.0"
+
+    monkeypatch.setattr(importlib.metadata.Distribution, "version", property(version))
+    assert [item.origin for item in find_declarations([str(folder)])][-1] == "mine 1.0"
+    assert "mine" in asked
+    assert "other" not in asked
 
 
 def test_the_order_is_the_same_whatever_the_order_on_the_path(folder: Path, tmp_path: Path) -> None:
