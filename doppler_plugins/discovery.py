@@ -25,7 +25,9 @@ BUILTINS: dict[Group, dict[str, str]] = {
         "embedding": "doppler_plugins.model_types.embedding:EmbeddingModelType",
     },
     ADAPTERS: {
+        "langchain.chat": "doppler_plugins.langchain:ChatDoppler",
         "langchain.embeddings": "doppler_plugins.langchain:DopplerEmbeddings",
+        "langchain.llm": "doppler_plugins.langchain:DopplerLLM",
         "llama_index.embedding": "doppler_plugins.llama_index:DopplerEmbedding",
         "llama_index.llm": "doppler_plugins.llama_index:DopplerLLM",
     },

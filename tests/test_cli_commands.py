@@ -264,7 +264,9 @@ def test_plugins_lists_and_checks(run: Any) -> None:
     assert [record["name"] for record in records] == [
         "causal",
         "embedding",
+        "langchain.chat",
         "langchain.embeddings",
+        "langchain.llm",
         "llama_index.embedding",
         "llama_index.llm",
     ]

@@ -49,7 +49,9 @@ def test_built_ins_are_found_without_any_metadata(tmp_path: Path) -> None:
     assert [item.name for item in declarations] == [
         "causal",
         "embedding",
+        "langchain.chat",
         "langchain.embeddings",
+        "langchain.llm",
         "llama_index.embedding",
         "llama_index.llm",
     ]
