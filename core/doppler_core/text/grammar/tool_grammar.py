@@ -1,15 +1,12 @@
 """Tool calls as a grammar: takes tools, gives Lark for Gemma 4's own notation, compiled from their schemas.
 
-    <|tool_call>call:NAME{key:value,...}<tool_call|>
-
-A model that thinks may do so before: `after_reasoning`.
+<|tool_call>call:NAME{key:value,...}<tool_call|>
 """
 
 from collections.abc import Sequence
 
 from doppler_core.errors import InputError
-from doppler_core.text.chat.form import Control
-from doppler_core.text.chat.gemma4_marks import CHANNEL, CHANNEL_END, THOUGHT, TOOL_CALL, TOOL_CALL_END
+from doppler_core.text.chat.gemma4_marks import TOOL_CALL, TOOL_CALL_END
 from doppler_core.text.chat.messages import Tool
 from doppler_core.text.grammar.call_values import ValueRules, literal
 from doppler_core.text.grammar.form import Grammar, Lark
@@ -52,17 +49,6 @@ def tool_grammar(
     return Lark(f"start: {start}\n{_SAID}\n{rules.text()}", parts)
 
 
-def after_reasoning(grammar: Grammar, opened: bool = False) -> Lark:
-    """The grammar after a thought, which may be missing.
-
-    opened: the prompt has begun the thought, which therefore has to be closed.
-    """
-    thought = f"THOUGHT? {CHANNEL_END.token}"
-    if not opened:
-        thought = f"({literal([CHANNEL, THOUGHT])} {thought})?"
-    return Lark(f"start: {thought} @answer\nTHOUGHT: /(?s:.+)/", {"answer": grammar})
-
-
 _SAID = "SAID: /(?s:.+)/"
 
 
@@ -71,4 +57,4 @@ def _call(tool: Tool, rules: ValueRules) -> str:
     parameters = tool.parameters or {"type": "object", "properties": {}}
     shapes = read_schema({"type": "object", **parameters}, f"tool {tool.name}: parameters")
     begin = literal([TOOL_CALL, f"call:{tool.name}"])
-    return rules.rule(f"{begin} {rules.of(shapes)} {literal([Control(TOOL_CALL_END.token)])}")
+    return rules.rule(f"{begin} {rules.of(shapes)} {TOOL_CALL_END.token}")
