@@ -32,6 +32,7 @@ from functools import partial
 from doppler_core.text.chat.form import ChatFormat, Piece
 from doppler_core.text.chat.gemma4_calls import call_pieces, response_pieces
 from doppler_core.text.chat.gemma4_marks import (
+    AROUND_THOUGHT,
     BOS,
     CHANNEL,
     CHANNEL_END,
@@ -148,6 +149,7 @@ def gemma4_format(*, empty_thought: bool = False) -> ChatFormat:
         tools=True,
         reasoning=True,
         ends=ENDS,
+        thought=AROUND_THOUGHT,
     )
 
 

@@ -9,6 +9,7 @@ TOOL, TOOL_END = Control("<|tool>"), Control("<tool|>")
 TOOL_CALL, TOOL_CALL_END = Control("<|tool_call>"), Control("<tool_call|>")
 TOOL_RESPONSE, TOOL_RESPONSE_END = Control("<|tool_response>"), Control("<tool_response|>")
 QUOTE = Control('<|"|>')
+AROUND_THOUGHT = CHANNEL.token, CHANNEL_END.token
 THOUGHT = "thought\n"  # what a channel of thoughts begins with
 
 ENDS = ("<eos>", TURN_END.token, TOOL_RESPONSE.token)

@@ -69,7 +69,7 @@ def _property(schema: Schema) -> list[Piece]:
     pieces = [*separated(first), *inner]
     if others:
         pieces += [*([","] if pieces else []), *separated(others)]
-    if "type" in schema or not others:
+    if "type" in schema or not (others or "enum" in schema):
         pieces += [*([","] if first or others else []), "type:", *_type(schema.get("type", ""))]
     return ["{", *pieces, "}"]
 

@@ -129,10 +129,12 @@ def _each(schema: Mapping[str, Any], change: Callable[[Any, str], Any]) -> Schem
     """The schema with each one that it directly holds changed; what is data stays."""
     found = dict(schema)
     for key, value in schema.items():
-        if key in _ONE and isinstance(value, Mapping | bool):
+        if key in _ONE and isinstance(value, Mapping):
             found[key] = change(value, key)
         elif key in _SEVERAL and isinstance(value, list):
-            found[key] = [change(one, f"{key}[{at}]") for at, one in enumerate(value)]
+            found[key] = [
+                one if isinstance(one, bool) else change(one, f"{key}[{at}]") for at, one in enumerate(value)
+            ]
         elif key in _NAMED:
             found[key] = {name: change(one, name) for name, one in value.items()}
     return found
@@ -176,7 +178,7 @@ def _without_detours(schema: Schema) -> Schema:
         elif len(others) < len(choices):
             continue
         schema = {**rest, key: others}
-        if len(others) == 1 and (merged := _merged(others[0], rest)):
+        if len(others) == 1 and isinstance(others[0], dict) and (merged := _merged(others[0], rest)):
             schema = merged
     return schema
 

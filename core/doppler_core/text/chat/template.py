@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 from doppler_core.errors import ChatTemplateError
 from doppler_core.text.chat.form import ChatFormat, Piece
-from doppler_core.text.chat.gemma4_marks import CHANNEL, CHANNEL_END, ENDS, QUOTE, TOOL_CALL, TOOL_CALL_END
+from doppler_core.text.chat.gemma4_marks import (
+    AROUND_THOUGHT,
+    CHANNEL,
+    CHANNEL_END,
+    ENDS,
+    QUOTE,
+    TOOL_CALL,
+    TOOL_CALL_END,
+)
 from doppler_core.text.chat.gemma4_reply import Gemma4Reply
 from doppler_core.text.chat.messages import Message, Tool, ToolCall
 from doppler_core.text.chat.plain import as_plain
@@ -96,7 +104,14 @@ def template_format(path: Path, text: str, tokens: Mapping[str, str], control: C
     if not calls:
         return ChatFormat("template", write, tuple(control))
     return ChatFormat(
-        "template", write, tuple(control), parser=Gemma4Reply, tools=True, reasoning=True, ends=ENDS
+        "template",
+        write,
+        tuple(control),
+        parser=Gemma4Reply,
+        tools=True,
+        reasoning=True,
+        ends=ENDS,
+        thought=AROUND_THOUGHT,
     )
 
 
