@@ -9,6 +9,7 @@ from typing import Any, get_args
 from doppler_core.errors import InputError, UnsupportedModalityError
 from doppler_core.text.chat.messages import Message, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from doppler_core.text.chat.reading_parts import is_content_part, read_call, read_part
+from doppler_core.text.tokenizer import well_formed
 
 _ROLES: tuple[Role, ...] = get_args(Role)
 # What LangChain, Gemma and OpenAI's older form call the same.
@@ -74,7 +75,7 @@ def _role(role: object, where: str) -> Role:
 def _name(name: object, where: str) -> str | None:
     if not isinstance(name, str | None):
         raise InputError(f"{where}: name is {type(name).__name__}: expected a str")
-    return name
+    return well_formed(name) if name else name
 
 
 def _parts(parts: Iterable[object], role: Role, where: str) -> tuple[Part, ...]:
@@ -97,7 +98,7 @@ def _reasoning(message: Mapping[str, Any], where: str) -> tuple[Reasoning, ...]:
     said = message.get("reasoning_content") or message.get("reasoning")
     if not isinstance(said, str | None):
         raise InputError(f"{where}: reasoning_content is {type(said).__name__}: expected a str")
-    return (Reasoning(said),) if said else ()
+    return (Reasoning(well_formed(said)),) if said else ()
 
 
 def _calls(calls: object, where: str) -> tuple[ToolCall, ...]:
