@@ -27,6 +27,7 @@ from doppler_core.engine.request import Capabilities
 from doppler_core.plan.op import Kernel, Op, Plan, State, Step, Value
 from doppler_core.plan.room import Room
 from doppler_core.plan.sampling import IN_PROMPT, NO_TOKEN, Sampling, unpack
+from doppler_core.text.chat import choose_format
 from doppler_core.text.tokenizer import Tokenizer
 from doppler_plugins.model_types.causal_driver import CausalDriver
 
@@ -153,7 +154,13 @@ class ScriptedExecutor:
         self._last: dict[str, StepTables] = {}
         self.max_rows, self.max_slots = self.size.chunk, self.size.slots
 
-    def submit(self, phase: str, tables: StepTables | None, steps: int = 1) -> ScriptedTicket:
+    def submit(
+        self,
+        phase: str,
+        tables: StepTables | None,
+        steps: int = 1,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> ScriptedTicket:
         if self.fault is not None:
             fault, self.fault = self.fault, None
             raise fault
@@ -161,6 +168,10 @@ class ScriptedExecutor:
         outputs: dict[str, list[npt.NDArray[Any]]] = {}
         for number in range(steps):
             time.sleep(self.seconds + self.row_seconds * len(tables.rows))
+            if meanwhile is not None:
+                assert steps == 1
+                assert tables.active, "the step chooses something"
+                meanwhile()
             sampled = self._step(phase, tables, outputs)
             if "advance" in tables.active:
                 assert [row[2] for row in tables.rows.tolist()] == list(range(len(tables.slots)))
@@ -303,20 +314,18 @@ def driver(
     host: bool = False,
 ) -> CausalDriver:
     """The causal driver on a scripted executor."""
-    size = executor.size
-    manifest = SimpleNamespace(
-        session=SimpleNamespace(decode_loop=loop),
-        inference=SimpleNamespace(chat_template=SimpleNamespace(type=None, enabled=False)),
-    )
+    size, loaded = executor.size, Tokenizer(tokenizer, VOCABULARY)
+    manifest = SimpleNamespace(session=SimpleNamespace(decode_loop=loop))
     return CausalDriver(
         Opened(
             executor=executor,  # type: ignore[arg-type]
             plan=plan(size, host),
-            tokenizer=Tokenizer(tokenizer, VOCABULARY),
+            tokenizer=loaded,
             manifest=manifest,  # type: ignore[arg-type]
             room=Room(size.context, size.slots, size.chunk, size.snapshots),
             files=files or {},
             defaults=read_defaults((files or {}).get("generation_config.json")),
+            chat_format=choose_format(None, files or {}, loaded),
         )
     )
 

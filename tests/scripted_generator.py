@@ -147,7 +147,7 @@ class Driver:
     def warmup(self) -> None:
         pass
 
-    def count_tokens(self, text: str, prompt_name: str | None = None) -> int:
+    def count_tokens(self, text: str, prompt_name: str | None = None, tools: Sequence[Any] = ()) -> int:
         return len(text.split())
 
 

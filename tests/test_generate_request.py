@@ -89,15 +89,15 @@ def config(tmp_path: Path, **fields: Any) -> Path:
 def test_the_checkpoint_says_how_to_choose_where_the_request_does_not(tmp_path: Path) -> None:
     said = read_defaults(config(tmp_path, do_sample=True, top_k=64, top_p=0.95, eos_token_id=[1, 106]))
     assert said == Defaults((1, 106), temperature=1.0, top_k=64, top_p=0.95)
-    sampling = choose(GenerateRequest("x", top_k=0, seed=7), said, 300).sampling
+    sampling = choose(GenerateRequest("x", top_k=0, seed=7), said).sampling
     assert (sampling.temperature, sampling.top_k, sampling.top_p, sampling.seed) == (1.0, 0, 0.95, 7)
-    assert choose(GenerateRequest("x", temperature=0), said, 300).sampling.greedy
+    assert choose(GenerateRequest("x", temperature=0), said).sampling.greedy
 
 
 def test_a_checkpoint_that_does_not_sample_or_says_nothing_means_the_likeliest_token(tmp_path: Path) -> None:
     assert read_defaults(None) == Defaults()
     assert read_defaults(config(tmp_path, temperature=0.7, eos_token_id=1)) == Defaults((1,))
-    assert choose(GenerateRequest("x"), Defaults(), 300).sampling.greedy
+    assert choose(GenerateRequest("x"), Defaults()).sampling.greedy
 
 
 @pytest.mark.parametrize(
@@ -121,9 +121,9 @@ def test_a_generation_config_that_is_wrong_is_named(
 
 
 def test_seeds_are_taken_as_64_bits_and_none_is_another_each_time() -> None:
-    assert choose(GenerateRequest("x", seed=-1), Defaults(), 300).sampling.seed == 2**64 - 1
-    assert choose(GenerateRequest("x", seed=2**64 - 3), Defaults(), 300).sampling.seed == 2**64 - 3
-    seeds = {choose(GenerateRequest("x"), Defaults(), 300).sampling.seed for _ in range(8)}
+    assert choose(GenerateRequest("x", seed=-1), Defaults()).sampling.seed == 2**64 - 1
+    assert choose(GenerateRequest("x", seed=2**64 - 3), Defaults()).sampling.seed == 2**64 - 3
+    seeds = {choose(GenerateRequest("x"), Defaults()).sampling.seed for _ in range(8)}
     assert len(seeds) == 8
 
 
@@ -132,14 +132,14 @@ def test_no_seed_is_another_seed_in_each_process() -> None:
     program = (
         "from doppler_core.engine.choice import Defaults, choose\n"
         "from doppler_core.engine.request import GenerateRequest\n"
-        "print(choose(GenerateRequest('x'), Defaults(), 300).sampling.seed)"
+        "print(choose(GenerateRequest('x'), Defaults()).sampling.seed)"
     )
     seeds = {subprocess.check_output([sys.executable, "-c", program], text=True) for _ in range(2)}
     assert len(seeds) == 2
 
 
 def test_a_bias_is_taken_from_numbers_of_any_kind() -> None:
-    choice = choose(GenerateRequest("x", logit_bias={np.int64(3): np.float32(1.5)}), Defaults(), 300)  # type: ignore[dict-item]
+    choice = choose(GenerateRequest("x", logit_bias={np.int64(3): np.float32(1.5)}), Defaults())  # type: ignore[dict-item]
     assert choice.bias == {3: 1.5}
     assert choice.sampling.biased
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from doppler_core.engine.choice import Choice
 from doppler_core.engine.generation import Ending, GenerateJob
+from doppler_core.engine.reply_reader import ReplyReader
 from doppler_core.engine.request import Delta
 from doppler_core.errors import DeviceError
-from doppler_core.text.detokenizer import Detokenizer
 from doppler_core.text.tokenizer import Tokenizer
 from tests.causal_fakes import BEGIN, END, FIRST_BYTE, FIRST_WORD, VOCABULARY, write_tokenizer
 
@@ -32,7 +32,7 @@ def job(
     logprobs: int | None = None,
 ) -> GenerateJob:
     ending = Ending(limit, frozenset(ends), tuple(stops))
-    return GenerateJob([BEGIN, 5], Choice(), ending, logprobs, Detokenizer(tokenizer), 0.0)
+    return GenerateJob([BEGIN, 5], Choice(), ending, logprobs, ReplyReader(tokenizer), 0.0)
 
 
 def feed(one: GenerateJob, tokens: Sequence[int]) -> list[Delta]:

@@ -12,9 +12,9 @@ from doppler_core.engine.choice import Choice
 from doppler_core.engine.decoding import Decoder, Loop
 from doppler_core.engine.generation import Ending, GenerateJob
 from doppler_core.engine.prefix import Places
+from doppler_core.engine.reply_reader import ReplyReader
 from doppler_core.engine.request import GenerateResult
 from doppler_core.engine.slots import common_length, layout
-from doppler_core.text.detokenizer import Detokenizer
 from doppler_core.text.tokenizer import Tokenizer
 from tests.causal_fakes import BEGIN, VOCABULARY, ScriptedExecutor, Size, answer, plan, write_tokenizer
 
@@ -42,7 +42,7 @@ class Model:
 
     def job(self, ids: Sequence[int], count: int, end: int | None = None) -> GenerateJob:
         ending = Ending(count, frozenset() if end is None else frozenset((end,)))
-        return GenerateJob(ids, Choice(), ending, None, Detokenizer(self.tokenizer), 0.0)
+        return GenerateJob(ids, Choice(), ending, None, ReplyReader(self.tokenizer), 0.0)
 
     def ask(self, ids: Sequence[int], count: int, end: int | None = None) -> GenerateResult:
         """One request from begin to end, its tokens checked."""

@@ -3,22 +3,24 @@
 The steps are the decoder's.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 from doppler_core.engine.choice import choose
 from doppler_core.engine.decoding import Decoder, Loop
 from doppler_core.engine.generate_check import check_generate_request, stop_strings
 from doppler_core.engine.generation import Ending, GenerateJob
+from doppler_core.engine.limiting import Limits
 from doppler_core.engine.model_type import Opened
 from doppler_core.engine.prefix import Places
 from doppler_core.engine.prompt_room import fit_prompt
+from doppler_core.engine.prompts import Prompt, Prompts
 from doppler_core.engine.request import GenerateRequest
 from doppler_core.engine.slots import layout
 from doppler_core.errors import InputError, LimitError
 from doppler_core.manifest.session import DecodeLoop
 from doppler_core.plan.op import HOST, Plan
-from doppler_core.text.chat import ChatFormat, chat_ids, choose_format, format_named
-from doppler_core.text.detokenizer import Detokenizer
+from doppler_core.text.grammar.table import TokenTable
 from doppler_core.text.tokenizer import well_formed
 
 _BEGIN = "<bos>"
@@ -34,14 +36,15 @@ class CausalDriver:
 
     def __init__(self, opened: Opened) -> None:
         self._tokenizer = opened.tokenizer
-        template = opened.manifest.inference.chat_template
-        declared = template.type if template.enabled else None
-        self._own_format = choose_format(declared, opened.files, opened.tokenizer)
+        self._prompts = Prompts(opened.tokenizer, opened.chat_format, opened.tokenizer.token_id(_BEGIN))
         self._context_length = opened.room.context_length
-        self._begin = opened.tokenizer.token_id(_BEGIN)
         self._defaults = opened.defaults
         named = {number for name in _ENDS if (number := self._control(name)) is not None}
         self._ends = named.union(self._defaults.end_ids)
+        own = opened.chat_format
+        table = TokenTable(opened.tokenizer, self._ends | self._prompts.ids_of(own.ends), own.marks)
+        table.start()
+        self._limits = Limits(table)
         places = Places(opened.executor, layout(opened.plan, self._context_length), opened.executor.max_slots)
         loop = _loop(opened.manifest.session.decode_loop, opened.plan)
         self._decoder = Decoder(opened.executor, opened.plan.states(), places, loop)
@@ -49,19 +52,16 @@ class CausalDriver:
     def prepare(self, request: GenerateRequest, submitted: float) -> GenerateJob:
         """Check the request and turn its prompt into ids. InputError names the field."""
         check_generate_request(request, self._tokenizer.vocabulary)
+        prompt = self._prompts.of(request)
         ids, limit = fit_prompt(
-            self._prompt_ids(request),
-            request.max_tokens,
-            self._context_length,
-            request.overflow,
-            self._begin,
+            prompt.ids, request.max_tokens, self._context_length, request.overflow, self._prompts.begin
         )
         return GenerateJob(
             ids,
-            choose(request, self._defaults, self._tokenizer.vocabulary),
-            self._ending(request, limit),
+            choose(request, self._defaults, self._limits.of(request, prompt)),
+            self._ending(request, prompt, limit),
             request.logprobs,
-            Detokenizer(self._tokenizer),
+            prompt.reader,
             submitted,
         )
 
@@ -79,41 +79,31 @@ class CausalDriver:
         """Run both phases, and every way to choose a token."""
         self._decoder.warmup()
 
-    def count_tokens(self, text: str, prompt_name: str | None = None) -> int:
-        """Tokens of `text` as a prompt, begin token included; this model has no named prompts."""
-        if not isinstance(text, str):
-            raise InputError(f"the text is {type(text).__name__}: expected a str")
+    def count_tokens(self, prompt: Any, prompt_name: str | None = None, tools: Sequence[Any] = ()) -> int:
+        """Tokens of a text or a conversation as a prompt, begin token included; this model has no named prompts."""
         if prompt_name is not None:
             raise InputError(f"prompt_name={prompt_name!r}: a generating model has no named prompts")
-        return len(self._text_ids(text))
+        return self._prompts.count(prompt, tools)
 
-    def _prompt_ids(self, request: GenerateRequest) -> Sequence[int]:
-        prompt = request.prompt
-        if isinstance(prompt, str):
-            return self._text_ids(prompt)
-        messages = [one for one in prompt if isinstance(one, Mapping)]
-        if messages:
-            return chat_ids(messages, self._chat_format(request.chat_format), self._tokenizer)
-        return [int(one) for one in prompt if not isinstance(one, Mapping)]
-
-    def _ending(self, request: GenerateRequest, limit: int) -> Ending:
+    def _ending(self, request: GenerateRequest, prompt: Prompt, limit: int) -> Ending:
         """A stop string that is the name of a control token, which has no text, is that token."""
         strings = tuple(map(well_formed, stop_strings(request)))
         named = {text: number for text in strings if (number := self._control(text)) is not None}
-        ends = {*named.values(), *map(int, request.stop_ids)} | (set() if request.ignore_eos else self._ends)
-        return Ending(limit, frozenset(ends), tuple(text for text in strings if text not in named))
+        ends = {*named.values(), *map(int, request.stop_ids)}
+        if not request.ignore_eos:
+            ends |= self._ends
+            if prompt.chat_format is not None:
+                ends |= self._prompts.ids_of(prompt.chat_format.ends)
+        return Ending(
+            limit,
+            frozenset(ends),
+            tuple(text for text in strings if text not in named),
+            one_call=bool(prompt.tools) and not request.parallel_tool_calls,
+        )
 
     def _control(self, name: str) -> int | None:
         number = self._tokenizer.token_id(name)
         return None if number is None or self._tokenizer.piece(number) else number
-
-    def _text_ids(self, text: str) -> list[int]:
-        """The begin token is the model's, whatever the tokenizer's file does: no Gemma makes sense without it."""
-        ids = self._tokenizer.encode(well_formed(text), bare=True)
-        return ids if self._begin is None else [self._begin, *ids]
-
-    def _chat_format(self, name: str | None) -> ChatFormat:
-        return self._own_format if name is None else format_named(name)
 
 
 def _loop(declared: DecodeLoop, plan: Plan) -> Loop:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -131,12 +132,14 @@ class EmbeddingDriver:
             self._phase, rows, np.array([[0, 2, self._capabilities.dimensions[0], 0]], np.uint32)
         )
 
-    def count_tokens(self, text: str, prompt_name: str | None = None) -> int:
-        """Tokens of `text` behind the named prompt (None: behind none), begin and end tokens included."""
-        if not isinstance(text, str):
-            raise InputError(f"the text is {type(text).__name__}: expected a str")
-        prompt = "" if prompt_name is None else choose_prompt(self._prompts, prompt_name)
-        return len(self._tokenizer.encode(prompted(text, prompt)))
+    def count_tokens(self, prompt: Any, prompt_name: str | None = None, tools: Sequence[Any] = ()) -> int:
+        """Tokens of a text behind the named prompt (None: behind none), begin and end tokens included."""
+        if not isinstance(prompt, str):
+            raise InputError(f"the text is {type(prompt).__name__}: expected a str")
+        if tools:
+            raise InputError("tools: this model embeds text, and calls none")
+        named = "" if prompt_name is None else choose_prompt(self._prompts, prompt_name)
+        return len(self._tokenizer.encode(prompted(prompt, named)))
 
     def _dimensions(self, asked: int | None) -> int:
         known = self._capabilities.dimensions

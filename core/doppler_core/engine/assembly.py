@@ -16,6 +16,7 @@ from doppler_core.device.executor import Executor
 from doppler_core.device.forked import note_gpu_use, refuse_after_fork
 from doppler_core.device.numpy_executor import NumpyExecutor
 from doppler_core.engine import memory
+from doppler_core.engine.abilities import with_chat
 from doppler_core.engine.choice import read_defaults
 from doppler_core.engine.engine import Engine
 from doppler_core.engine.fitting import Fixed, fit
@@ -38,6 +39,7 @@ from doppler_core.plan.op import Plan
 from doppler_core.plan.profile import AdapterFacts, apply_profile, choose_profile
 from doppler_core.plan.room import Room
 from doppler_core.settings import EngineSettings, Progress
+from doppler_core.text.chat import choose_format
 from doppler_core.text.tokenizer import Tokenizer
 from doppler_core.weights.artifact_format import MANIFEST_FILE
 from doppler_core.weights.model_files import ModelFiles
@@ -108,6 +110,11 @@ def assemble(lowered: Lowered, settings: EngineSettings, progress: Progress | No
             f"{files.path}: the artifact has no tokenizer.json: convert the checkpoint again"
         )
     tokenizer = Tokenizer(files.tokenizer_files["tokenizer.json"], _vocabulary(plan))
+    chat_format = choose_format(
+        _declared_format(manifest), files.tokenizer_files if capabilities.generates else {}, tokenizer
+    )
+    if capabilities.generates:
+        capabilities = with_chat(capabilities, chat_format, tokenizer)
     memory.give_back()  # building Gemma's tokenizer leaves three times of what it keeps
     executor, reserved = _execute(lowered, settings, progress)
 
@@ -125,7 +132,16 @@ def assemble(lowered: Lowered, settings: EngineSettings, progress: Progress | No
             capabilities=capabilities,
             plan=plan,
             driver=lowered.model_type.driver(
-                Opened(executor, plan, tokenizer, manifest, lowered.room, files.tokenizer_files, defaults)
+                Opened(
+                    executor,
+                    plan,
+                    tokenizer,
+                    manifest,
+                    lowered.room,
+                    files.tokenizer_files,
+                    defaults,
+                    chat_format,
+                )
             ),
             device=executor.device,
             memory_bytes=executor.memory_bytes,
@@ -253,6 +269,11 @@ def _with_context_length(manifest: Manifest, length: int) -> Manifest:
     if length == (manifest.text.max_tokens or manifest.architecture.max_seq_len):
         return manifest
     return manifest.model_copy(update={"text": manifest.text.model_copy(update={"max_tokens": length})})
+
+
+def _declared_format(manifest: Manifest) -> str | None:
+    template = manifest.inference.chat_template
+    return template.type if template.enabled else None
 
 
 def _vocabulary(plan: Plan) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from doppler_core.engine.request import GenerateRequest, TokenMask
+from doppler_core.engine.request import GenerateRequest
 from doppler_core.engine.sampling_check import check_sampling
 from doppler_core.engine.token_mask import CheckedMask
 from doppler_core.errors import FileFormatError, InputError
@@ -25,7 +25,7 @@ class Choice:
 
     sampling: Sampling = field(default_factory=Sampling)
     bias: Mapping[int, float] = field(default_factory=dict)
-    mask: TokenMask | None = None
+    mask: CheckedMask | None = None
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ def read_defaults(path: Path | None) -> Defaults:
     return Defaults(tuple(ends), **said)
 
 
-def choose(request: GenerateRequest, defaults: Defaults, vocabulary: int) -> Choice:
-    """The choice of a request that has been checked. vocabulary: how many tokens its mask is for."""
+def choose(request: GenerateRequest, defaults: Defaults, mask: CheckedMask | None = None) -> Choice:
+    """The choice of a request that has been checked. mask: what limits its tokens."""
     bias = {int(token): float(value) for token, value in (request.logit_bias or {}).items()}
     seed = secrets.randbits(_SEED_BITS) if request.seed is None else int(request.seed) % 2**_SEED_BITS
     return Choice(
@@ -75,10 +75,10 @@ def choose(request: GenerateRequest, defaults: Defaults, vocabulary: int) -> Cho
             repetition=float(_first(request.repetition_penalty, defaults.repetition_penalty)),
             seed=seed,
             biased=bool(bias),
-            masked=request.mask is not None,
+            masked=mask is not None,
         ),
         bias,
-        None if request.mask is None else CheckedMask(request.mask(), vocabulary),
+        mask,
     )
 
 

@@ -1,13 +1,15 @@
 """Steps out of jobs: prompts in chunks beside the next tokens of others, and groups of steps that run ahead.
 
 Takes jobs in the order they came; tells them their tokens. Jobs join and leave between groups. While a group runs,
-the next one is submitted before this one's tokens are read; what it makes beyond an end nobody sees.
+the next one is submitted before this one's tokens are read; what it makes beyond an end nobody sees. Masks are made
+while the step that needs them runs, and tokens that a mask leaves no choice of are fed without being sampled.
 """
 
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +18,9 @@ from doppler_core.device.executor import Executor, StepTables, Ticket
 from doppler_core.engine.generation import GenerateJob
 from doppler_core.engine.pace import Pace
 from doppler_core.engine.prefix import Places
-from doppler_core.engine.sampling_states import write_adjustments
+from doppler_core.engine.sampling_states import write_adjustments, write_masks
 from doppler_core.engine.slots import Run, Slot
-from doppler_core.engine.step_parts import Part, deal, next_row, of_nothing, prompt_rows, tables
+from doppler_core.engine.step_parts import Part, deal, known_rows, next_row, of_nothing, tables
 from doppler_core.errors import DeviceError, DopplerError, InputError
 from doppler_core.plan.op import State
 from doppler_core.plan.sampling import BROKEN, NO_TOKEN
@@ -81,6 +83,8 @@ class Decoder:
             self._enter(jobs)
             if not self._flights:
                 self._launch()
+            if not self._flights:
+                return  # every job that was let in has ended without a step
             if len(self._flights) < self._loop.most_groups and not self._flights[-1].ticket.ready():
                 self._follow()
             self._land(self._flights.popleft())
@@ -112,21 +116,27 @@ class Decoder:
         waiting = [job for job in jobs if id(job) not in placed]
         for job in waiting[: len(self._places.free())]:
             slot = self._places.take(job.ids)
-            slot.run = Run(job, fed=len(slot.content))
+            slot.run = Run(job, list(job.ids), fed=len(slot.content))
             job.place(cached=len(slot.content))
+            _skip(slot.run)
+            if job.done():
+                self._places.leave(slot)
 
     def _launch(self) -> None:
-        """Submit a step of every run: its next token, or its share of the rows for prompts."""
+        """Submit a step of every run: its next token, or its share of the rows for known ones."""
         running = self._running()
-        parts = [next_row(slot, run) for slot, run in running if run.left and not run.prompt_left]
-        prompts = [(slot, run) for slot, run in running if run.prompt_left]
+        single = [one for one in running if not one[1].prompt_left and one[1].ahead == 1]
+        parts = [next_row(slot, run) for slot, run in single if run.left]
+        several = [one for one in running if one not in single]
         rows = self._pace.rows(self._executor.max_rows - len(parts), others_wait=bool(parts))
-        wanted = [min(run.prompt_left, self._places.longest_run) for _, run in prompts]
+        wanted = [min(run.ahead, self._places.longest_run) for _, run in several]
         shares = deal(wanted, rows)
-        parts += [prompt_rows(*one, share) for one, share in zip(prompts, shares, strict=True) if share]
+        parts += [known_rows(*one, share) for one, share in zip(several, shares, strict=True) if share]
+        if not parts:
+            return
         goes_on = (
             self._loop.runs_ahead
-            and not any(part.of_prompt for part in parts)
+            and not any(part.known for part in parts)
             and not any(part.run.job.steered for part in parts)
         )
         for part in parts:
@@ -142,21 +152,27 @@ class Decoder:
             if {part.run for part in last.parts} == set(running) and all(run.left for run in running):
                 parts = tuple(next_row(part.slot, part.run) for part in last.parts)
                 self._submit(last.phase, None, parts, goes_on=True)
-        elif all(run.made == run.landed for run in running) and any(run.prompt_left for run in running):
+        elif not any(run.under_way for run in running) and any(run.ahead for run in running):
             self._launch()
 
     def _submit(self, phase: str, step: StepTables | None, parts: tuple[Part, ...], goes_on: bool) -> None:
         steps = min(self._pace.steps(), *(part.run.left for part in parts)) if goes_on else 1
+        masked = [(part.slot, part.run) for part in parts if part.samples and part.run.job.masked]
         for part in parts:
             self._places.advance(part.slot, part.position + len(part.ids) + steps - 1)
         launched = time.perf_counter()
-        ticket = self._executor.submit(phase, step, steps)
+        meanwhile = partial(write_masks, self._executor, masked) if masked else None
+        ticket = self._executor.submit(phase, step, steps, meanwhile)
         self._flights.append(_Flight(phase, parts, steps, goes_on, ticket, launched))
         for part in parts:
-            part.run.made += steps * part.samples
-            if part.of_prompt:
-                self._places.fill(part.slot, part.ids, is_end=part.run.prompt_left == len(part.ids))
-                part.run.fed += len(part.ids)
+            run = part.run
+            if not goes_on:
+                prompt = run.prompt_left
+                self._places.fill(part.slot, part.ids[:prompt], is_end=0 < prompt <= len(part.ids))
+                self._places.fill(part.slot, part.ids[prompt:])
+            run.fed += len(part.ids) + steps - 1
+            run.made += steps * part.samples
+            run.under_way += steps * part.samples
 
     def _land(self, flight: _Flight) -> None:
         """Read what a flight made, and hand it out."""
@@ -167,32 +183,40 @@ class Decoder:
             if part.samples:
                 for step in range(flight.steps):
                     words = outputs["logprobs"][step, index] if "logprobs" in outputs else None
-                    self._hand_out(part, int(outputs["sampled"][step, index, 0]), words)
+                    self._hand_out(part, int(outputs["sampled"][step, index, 0]), words, flight.goes_on)
             elif not part.run.prompt_left:
                 part.run.job.prompt_done()
 
-    def _hand_out(self, part: Part, token: int, logprobs: Words | None) -> None:
+    def _hand_out(self, part: Part, token: int, logprobs: Words | None, went_on: bool) -> None:
         slot, run = part.slot, part.run
         if slot.run is not run:
             return  # surplus of a job that has left
-        if not part.of_prompt:
-            self._places.fill(slot, (run.token,))
+        if went_on:
+            self._places.fill(slot, run.ids[-1:])
         if token in _FAULTS:
             kind, message = _FAULTS[token]
             run.job.fail(kind(message))
             self._places.spoil(slot)
-        run.token = token
-        run.landed += 1
+        run.land(token)
         try:
             run.job.accept(token, logprobs)
         except BaseException as error:  # noqa: BLE001 - of its mask, the requester's own code: a panic is no Exception
             run.job.fail(error)
+        _skip(run)
 
     def _measure(self, flight: _Flight) -> None:
         now = time.perf_counter()
         seconds = now - max(flight.launched, self._landed)
         self._landed = now
-        if any(part.of_prompt for part in flight.parts):
+        if any(part.known for part in flight.parts):
             self._pace.note_rows(sum(len(part.ids) for part in flight.parts), seconds)
         else:
             self._pace.note_steps(flight.steps, seconds)
+
+
+def _skip(run: Run) -> None:
+    """Tokens of a run that need not be sampled, as its mask allows no others."""
+    try:
+        run.learn(run.job.skip())
+    except BaseException as error:  # noqa: BLE001 - the requester's own code: a panic is no Exception
+        run.job.fail(error)

@@ -23,6 +23,7 @@ from doppler_core.engine.request_check import check_options, check_texts
 from doppler_core.engine.worker import Worker
 from doppler_core.errors import EngineClosedError, InputError
 from doppler_core.plan.op import Plan
+from doppler_core.text.chat import Message, Tool
 from doppler_core.text.tokenizer import Tokenizer
 
 ResultT = TypeVar("ResultT")
@@ -91,17 +92,22 @@ class Engine:
         return _wait(self.submit(EmbedRequest(tuple(texts), **options)))
 
     def generate(
-        self, prompt: str | Iterable[int] | Iterable[Mapping[str, Any]], **options: Any
+        self, prompt: str | Iterable[int] | Iterable[Message | Mapping[str, Any]], **options: Any
     ) -> GenerateResult:
         """Go on with a prompt and wait; who is interrupted while waiting gives the request up. Options are the fields
         of GenerateRequest. To read the text as it comes, iterate over `submit(GenerateRequest(...))`."""
         check_options(GenerateRequest, options)
-        whole = prompt if isinstance(prompt, str) else tuple(prompt)
-        return _wait(self.submit(GenerateRequest(whole, **options)))  # type: ignore[arg-type]
+        return _wait(self.submit(GenerateRequest(_whole(prompt), **options)))
 
-    def count_tokens(self, text: str, prompt_name: str | None = None) -> int:
-        """Tokens of `text` as this model runs it, with the named prompt in front of it."""
-        return self._driver.count_tokens(text, prompt_name)
+    def count_tokens(
+        self,
+        prompt: str | Iterable[int] | Iterable[Message | Mapping[str, Any]],
+        prompt_name: str | None = None,
+        tools: Iterable[Tool | Mapping[str, Any]] = (),
+    ) -> int:
+        """Tokens of a text as this model runs it, with the named prompt in front of it; or of a conversation, with the
+        tools that it is offered."""
+        return self._driver.count_tokens(_whole(prompt), prompt_name, tuple(tools))
 
     def warmup(self) -> None:
         """Compile every kernel and touch every weight before the first request."""
@@ -140,6 +146,11 @@ class Engine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _whole(prompt: Any) -> Any:
+    """What is read only once, as a tuple; what is wrong with it says whoever checks it."""
+    return tuple(prompt) if isinstance(prompt, Iterable) and not isinstance(prompt, str | bytes) else prompt
 
 
 def _wait(handle: Handle[ResultT]) -> ResultT:

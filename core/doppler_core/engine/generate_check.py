@@ -11,6 +11,8 @@ from doppler_core.engine.request import GenerateRequest
 from doppler_core.engine.sampling_check import check_sampling
 from doppler_core.errors import InputError
 from doppler_core.plan.sampling import TOP_LOGPROBS
+from doppler_core.text.chat import Message
+from doppler_core.text.grammar import Grammar
 
 _TEXTS = (str, bytes, bytearray, memoryview)  # sequences whose members may pass for token ids, and are none
 
@@ -19,7 +21,7 @@ def check_generate_request(request: Any, vocabulary: int) -> None:
     """InputError names the first field of a wrong type or size. vocabulary: how many tokens there are."""
     if not isinstance(request, GenerateRequest):
         raise InputError(f"expected a GenerateRequest, got {_kind(request)}")
-    _check_prompt(request.prompt, vocabulary)
+    check_prompt(request.prompt, vocabulary)
     if not isinstance(request.chat_format, str | None):
         raise InputError(f"chat_format is {_kind(request.chat_format)}: expected a name, or None")
     check_sampling(request, vocabulary)
@@ -32,12 +34,12 @@ def check_generate_request(request: Any, vocabulary: int) -> None:
         raise InputError(f"stop_ids is {_kind(request.stop_ids)}: expected a tuple of token ids")
     for index, number in enumerate(request.stop_ids):
         _check_id(f"stop_ids {index}", number, vocabulary)
-    if not isinstance(request.ignore_eos, bool):
-        raise InputError(f"ignore_eos is {_kind(request.ignore_eos)}: expected True or False")
+    _check_flag("ignore_eos", request.ignore_eos)
     if request.mask is not None and not callable(request.mask):
         raise InputError(
             f"mask is {_kind(request.mask)}: expected a function that makes a TokenMask, or None"
         )
+    _check_tools(request)
     if request.overflow not in ("error", "truncate_left"):
         raise InputError(f"overflow={request.overflow!r}: expected 'error' or 'truncate_left'")
 
@@ -51,19 +53,44 @@ def stop_strings(request: GenerateRequest) -> tuple[str, ...]:
     return tuple(request.stop)
 
 
-def _check_prompt(prompt: object, vocabulary: int) -> None:
+def check_prompt(prompt: object, vocabulary: int) -> None:
+    """InputError for what is no text, no token ids and no messages."""
     if isinstance(prompt, str):
         return
     if isinstance(prompt, _TEXTS) or not isinstance(prompt, Sequence):
         raise InputError(f"prompt is {_kind(prompt)}: expected a str, token ids, or messages")
     if not prompt:
         raise InputError("prompt is empty: expected a str, token ids, or messages")
-    if all(isinstance(one, Mapping) for one in prompt):
+    if all(isinstance(one, Mapping | Message) for one in prompt):
         return
     if all(isinstance(one, str) for one in prompt):
         raise InputError("prompt is a list of texts: submit one request for each")
     for index, one in enumerate(prompt):
         _check_id(f"prompt {index}", one, vocabulary)
+
+
+def _check_tools(request: GenerateRequest) -> None:
+    if isinstance(request.tools, str | Mapping) or not isinstance(request.tools, Sequence):
+        raise InputError(f"tools is {_kind(request.tools)}: expected a tuple of tools")
+    if not isinstance(request.tool_choice, str):
+        raise InputError(
+            f"tool_choice is {_kind(request.tool_choice)}: expected auto, none, required, or a tool's name"
+        )
+    if request.tool_choice not in ("auto", "none") and not request.tools:
+        raise InputError(f"tool_choice={request.tool_choice!r}: there are no tools to choose from")
+    for name in ("parallel_tool_calls", "constrain_tools", "thinking"):
+        _check_flag(name, getattr(request, name))
+    if request.grammar is not None and not isinstance(request.grammar, Grammar):
+        raise InputError(
+            f"grammar is {_kind(request.grammar)}: expected a JsonSchema, Regex or Lark, or None"
+        )
+    if request.mask is not None and (request.grammar is not None or request.tools):
+        raise InputError("mask: grammar and tools make one of their own: give one of them alone")
+
+
+def _check_flag(name: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise InputError(f"{name} is {_kind(value)}: expected True or False")
 
 
 def _check_id(name: str, number: object, vocabulary: int) -> None:

@@ -10,26 +10,27 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from doppler_core.engine.answer import Answer, Said
 from doppler_core.engine.choice import Choice
+from doppler_core.engine.reply_reader import ReplyReader
 from doppler_core.engine.request import Delta, FinishReason, GenerateResult, Timings, TokenLogprob, Usage
-from doppler_core.engine.stopping import StopStrings
-from doppler_core.text.detokenizer import Detokenizer
+from doppler_core.text.chat import InvalidToolCall, Reasoning, ReplyPart, ToolCall
 
 
 @dataclass(frozen=True)
 class Ending:
-    """What ends a text: so many tokens, a token of `ids`, a string of `strings`."""
+    """What ends a text: so many tokens, a token of `ids`, a string of `strings`; one_call: the first whole call."""
 
     limit: int
     ids: frozenset[int] = frozenset()
     strings: tuple[str, ...] = ()
+    one_call: bool = False
 
 
 class GenerateJob:
     """The answer to one request.
 
     ids: of the prompt. choice: how its tokens are chosen. logprobs: None, or how many likeliest tokens are told.
-    allowed: the words of its mask for the next token, None where it has none.
     """
 
     def __init__(
@@ -38,24 +39,24 @@ class GenerateJob:
         choice: Choice,
         ending: Ending,
         logprobs: int | None,
-        detokenizer: Detokenizer,
+        reader: ReplyReader,
         submitted: float,
     ) -> None:
         self.ids = ids
         self.choice = choice
         self.limit = ending.limit
         self.logprobs = logprobs
-        self.allowed = None if choice.mask is None else choice.mask.words()
-        self._ends = ending.ids
-        self._stops = StopStrings(ending.strings)
-        self._detokenizer = detokenizer
+        self._ending = ending
+        self._reader = reader
+        self._answer = Answer(ending.strings)
         self._cached = 0
         self._submitted = submitted
         self._placed = self._first = self._last = 0.0
         self._made: list[int] = []
         self._logprobs: list[TokenLogprob] = []
         self._told = 0  # tokens that some delta has had
-        self._texts: list[str] = []
+        self._sure = 0  # tokens that some part came of
+        self._reasoning = 0  # those of thoughts
         self._fresh: list[Delta] = []
         self._result: GenerateResult | None = None
         self._error: BaseException | None = None
@@ -63,7 +64,12 @@ class GenerateJob:
     @property
     def steered(self) -> bool:
         """Whether the host has a part in each step."""
-        return self.logprobs is not None or self.choice.mask is not None
+        return self.logprobs is not None or self.masked
+
+    @property
+    def masked(self) -> bool:
+        """Whether something limits its tokens."""
+        return self.choice.mask is not None
 
     def place(self, cached: int) -> None:
         """The request has a place, where the first `cached` tokens of its prompt have been run already."""
@@ -76,22 +82,46 @@ class GenerateJob:
             return
         self._last = time.perf_counter()
         self._first = self._first or self._last
-        if token in self._ends:
+        if token in self._ending.ids:
             self._finish("stop", token)
             return
         self._made.append(token)
         if logprobs is not None and self.logprobs is not None:
             self._logprobs.append(_logprob(token, logprobs, self.logprobs))
-        text, stop = self._stops.push(self._detokenizer.push(token))
-        if stop is not None:
-            self._end(text, "stop", stop)
-        elif len(self._made) == self.limit:
-            self._finish("length", None, text)
-        elif text:
-            self._fresh.append(self._delta(text))
-        if self.choice.mask is not None and not self.done():
-            self.choice.mask.accept(token)
-            self.allowed = self.choice.mask.words()
+        parts = self._counted(self._reader.push(token))
+        if len(self._made) == self.limit:
+            self._finish("length", None, parts)
+            return
+        said = self._answer.take(parts)
+        if said.stop is not None:
+            self._end(said, "stop", said.stop)
+        elif self._ending.one_call and any(isinstance(call, ToolCall) for call in said.calls):
+            self._end(said, "tool_calls", None)
+        else:
+            if not said.empty:
+                self._fresh.append(self._delta(said))
+            if self.choice.mask is not None:
+                self.choice.mask.accept(token)
+                if self.choice.mask.stopped:
+                    self._finish("stop", None)
+
+    def allowed(self) -> npt.NDArray[np.uint32]:
+        """The words of its mask for the next token."""
+        assert self.choice.mask is not None
+        return self.choice.mask.words()
+
+    def skip(self) -> Sequence[int]:
+        """The tokens that must come next, as its mask has it; they are taken as if they had been made.
+
+        None where each has to go through the device all the same: for its probability, or as it is counted there.
+        """
+        mask, sampling = self.choice.mask, self.choice.sampling
+        if mask is None or self.logprobs is not None or sampling.penalized or sampling.biased or self.done():
+            return ()
+        before = len(self._made)
+        for token in mask.forced():
+            self.accept(token)
+        return self._made[before:]
 
     def prompt_done(self) -> None:
         """Every token of the prompt has been run: the end of a request for no tokens."""
@@ -123,31 +153,61 @@ class GenerateJob:
         if not self.done():
             self._finish("cancelled", None)
 
-    def _finish(self, reason: FinishReason, stop: int | None, text: str = "") -> None:
-        """End with all that was held back: half a character, the begin of a stop string."""
-        rest, string = self._stops.push(self._detokenizer.finish())
-        if string is not None:
-            self._end(text + rest, "stop", string)
+    def _finish(self, reason: FinishReason, stop: int | None, parts: Sequence[ReplyPart] = ()) -> None:
+        """End with `parts` and all that was held back: half a character, the begin of a stop string, half a call."""
+        held = self._counted(self._reader.finish(cut=reason != "stop"))
+        said = self._answer.take([*parts, *held], last=True)
+        if said.stop is not None:
+            self._end(said, "stop", said.stop)
+        elif self._answer.calls() and (reason == "stop" or self._ending.one_call):
+            self._end(said, "tool_calls", stop)
         else:
-            self._end(text + rest + self._stops.finish(), reason, stop)
+            self._end(said, reason, stop)
 
-    def _end(self, text: str, reason: FinishReason, stop: str | int | None) -> None:
-        usage, timings = Usage(len(self.ids), self._cached, len(self._made)), self._timings()
-        self._fresh.append(self._delta(text, reason, usage, timings))
+    def _end(self, said: Said, reason: FinishReason, stop: str | int | None) -> None:
+        usage = Usage(len(self.ids), self._cached, len(self._made), self._reasoning)
+        timings = self._timings()
+        self._fresh.append(self._delta(said, reason, usage, timings))
+        whole = self._answer.whole()
         self._result = GenerateResult(
-            "".join(self._texts), tuple(self._made), reason, stop, usage, timings, tuple(self._logprobs)
+            whole.text,
+            tuple(self._made),
+            reason,
+            stop,
+            usage,
+            timings,
+            tuple(self._logprobs),
+            whole.reasoning,
+            tuple(call for call in whole.calls if isinstance(call, ToolCall)),
+            tuple(call for call in whole.calls if isinstance(call, InvalidToolCall)),
         )
+
+    def _counted(self, parts: Sequence[ReplyPart]) -> Sequence[ReplyPart]:
+        """The parts; the tokens that made them count as what the first of them is."""
+        if parts:
+            if isinstance(parts[0], Reasoning):
+                self._reasoning += len(self._made) - self._sure
+            self._sure = len(self._made)
+        return parts
 
     def _delta(
         self,
-        text: str,
+        said: Said,
         reason: FinishReason | None = None,
         usage: Usage | None = None,
         timings: Timings | None = None,
     ) -> Delta:
-        self._texts.append(text)
         first, self._told = self._told, len(self._made)
-        return Delta(text, tuple(self._made[first:]), tuple(self._logprobs[first:]), reason, usage, timings)
+        return Delta(
+            said.text,
+            tuple(self._made[first:]),
+            tuple(self._logprobs[first:]),
+            reason,
+            usage,
+            timings,
+            said.reasoning,
+            said.calls,
+        )
 
     def _timings(self) -> Timings:
         now = time.perf_counter()

@@ -11,6 +11,7 @@ from doppler_core.engine.request import Capabilities, Delta
 from doppler_core.manifest.model import Manifest
 from doppler_core.plan.op import Plan
 from doppler_core.plan.room import Room
+from doppler_core.text.chat import ChatFormat
 from doppler_core.text.tokenizer import Tokenizer
 from doppler_core.weights.tensor import Tensor
 
@@ -44,15 +45,17 @@ class Driver(Protocol):
     def warmup(self) -> None:
         """Run every phase once, so that no request pays for compiling kernels."""
 
-    def count_tokens(self, text: str, prompt_name: str | None = None) -> int:
-        """Tokens of `text` as a request of this model would run it. Called from any thread."""
+    def count_tokens(self, prompt: Any, prompt_name: str | None = None, tools: Sequence[Any] = ()) -> int:
+        """Tokens of a text, or of a conversation with its tools, as a request of this model would run it. Called from
+        any thread."""
 
 
 @dataclass(frozen=True)
 class Opened:
     """What a driver is made of: a plan bound to a device, and what turns its rows into text.
 
-    files: the checkpoint's tokenizer and generation files, by name. defaults: what the latter say.
+    files: the checkpoint's tokenizer and generation files, by name. defaults: what the latter say. chat_format: how a
+    model that generates holds a conversation; one that refuses it where it does not.
     """
 
     executor: Executor
@@ -62,6 +65,7 @@ class Opened:
     room: Room
     files: Mapping[str, Path]
     defaults: Defaults
+    chat_format: ChatFormat
 
 
 class ModelType(Protocol):

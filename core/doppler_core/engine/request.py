@@ -55,7 +55,11 @@ class EmbedResult:
 
 
 class TokenMask(Protocol):
-    """What limits the next token: a grammar that follows the text. The engine's worker calls it."""
+    """What limits the next token: a grammar that follows the text. The engine's worker calls it.
+
+    It may also have `forced()`, the tokens that must come next, which are then not sampled one by one, and `stopped`,
+    True once the text is whole.
+    """
 
     def words(self) -> npt.NDArray[np.uint32]:
         """The tokens that may come next: bit i % 32 of word i // 32 for token i, [ceil(vocabulary / 32)]."""
@@ -180,7 +184,7 @@ class GenerateResult:
     text, reasoning: all that the deltas held.
     ids: all tokens made but an end token; those of a stop string are among them, its text is not in `text`.
     finish_reason: "tool_calls" where the model ended its turn and calls at least one tool.
-    stop: the stop string, or the end token's id, that ended the text; None for finish_reason "length".
+    stop: the stop string, or the end token's id, that ended the text; None where something else did.
     logprobs: one for each of ids, where asked for.
     tool_calls: the whole ones; invalid_tool_calls: those that can't be read, or were cut off.
     """

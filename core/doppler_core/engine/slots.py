@@ -60,30 +60,42 @@ def layout(plan: Plan, context_length: int) -> Layout:
 class Run:
     """A job at its place.
 
-    fed: tokens of its prompt that steps have taken. made: tokens that steps under way will have sampled; landed: those
-    that came back. token: the last that came back, the next one to feed.
+    ids: its prompt and what came after, as far as it is known here. fed: positions that steps have taken; where they
+    run ahead, more than are known. made: tokens after the prompt, those that steps under way sample among them.
+    under_way: how many those are. adjusted: whether its place holds what adjusts its logits.
     """
 
     job: GenerateJob
+    ids: list[int]
     fed: int
     made: int = 0
-    landed: int = 0
-    token: int = 0
+    under_way: int = 0
+    adjusted: bool = False
 
     @property
     def prompt_left(self) -> int:
         """Tokens of the prompt that no step has taken."""
-        return len(self.job.ids) - self.fed
+        return max(0, len(self.job.ids) - self.fed)
+
+    @property
+    def ahead(self) -> int:
+        """Known tokens that no step has taken."""
+        return len(self.ids) - self.fed
 
     @property
     def left(self) -> int:
         """Tokens that may still be made, beyond those under way."""
         return self.job.limit - self.made
 
-    @property
-    def position(self) -> int:
-        """Where the next row goes."""
-        return self.fed + max(0, self.made - 1)
+    def land(self, token: int) -> None:
+        """A token came back that a step sampled."""
+        self.ids.append(token)
+        self.under_way -= 1
+
+    def learn(self, tokens: Sequence[int]) -> None:
+        """Tokens follow that no step has to sample."""
+        self.ids += tokens
+        self.made += len(tokens)
 
 
 @dataclass(eq=False)

@@ -14,27 +14,27 @@ _UNWANTED = Sampling()  # of a slot whose next token nobody asks for
 
 @dataclass(frozen=True)
 class Part:
-    """Some tokens of a run, from `position` on. samples: the token after them is wanted. of_prompt: they are the
-    prompt's, not made."""
+    """Some tokens of a run, from `position` on. samples: the token after them is wanted. known: they are not only the
+    last one made, after which the device could go on by itself."""
 
     slot: Slot
     run: Run
     ids: Sequence[int]
     position: int
     samples: bool
-    of_prompt: bool
+    known: bool
 
 
 def next_row(slot: Slot, run: Run) -> Part:
     """The last token that was made."""
-    return Part(slot, run, (run.token,), run.position, samples=True, of_prompt=False)
+    return Part(slot, run, run.ids[-1:], run.fed, samples=True, known=False)
 
 
-def prompt_rows(slot: Slot, run: Run, count: int) -> Part:
-    """The next `count` tokens of the prompt; its last one asks for a token, unless none is wanted at all."""
-    job = run.job
-    samples = count == run.prompt_left and job.limit > 0
-    return Part(slot, run, job.ids[run.fed : run.fed + count], run.fed, samples, of_prompt=True)
+def known_rows(slot: Slot, run: Run, count: int) -> Part:
+    """The next `count` tokens of the prompt and what is known to follow it; the last one known asks for a token, unless
+    none is wanted at all."""
+    ids = run.ids[run.fed : run.fed + count]
+    return Part(slot, run, ids, run.fed, samples=count == run.ahead and run.left > 0, known=True)
 
 
 def deal(wanted: Sequence[int], rows: int) -> list[int]:

@@ -4,6 +4,8 @@ A mask is the requester's own code; whatever is wrong with it is an error of tha
 others share.
 """
 
+from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,14 @@ class CheckedMask:
                 f"mask makes a {type(mask).__name__}: expected a TokenMask, with `words` and `accept`"
             )
         self._mask: TokenMask = mask
+        self._forced = getattr(mask, "forced", None)
+        self._vocabulary = vocabulary
         self._shape = (-(-vocabulary // 32),)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the text is whole."""
+        return bool(getattr(self._mask, "stopped", False))
 
     def words(self) -> npt.NDArray[np.uint32]:
         """The tokens that may come next, [ceil(vocabulary / 32)]."""
@@ -41,3 +50,17 @@ class CheckedMask:
     def accept(self, token: int) -> None:
         """The token that came."""
         self._mask.accept(token)
+
+    def forced(self) -> Sequence[int]:
+        """The tokens that must come next, as far as the mask tells; they are not accepted by that."""
+        if self._forced is None:
+            return ()
+        found: object = self._forced()
+        if not isinstance(found, Sequence) or not all(map(self._is_token, found)):
+            raise InputError(
+                f"mask.forced() is {str(found)[:40]}: expected token ids, 0 to {self._vocabulary - 1}"
+            )
+        return [int(token) for token in found]
+
+    def _is_token(self, token: object) -> bool:
+        return isinstance(token, Integral) and 0 <= int(token) < self._vocabulary

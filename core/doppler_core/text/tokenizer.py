@@ -75,6 +75,10 @@ class Tokenizer:
             for number in range(self.vocabulary):
                 yield self._piece(number)
 
+    def control_name(self, number: int) -> str | None:
+        """The text of a control token by its id; None for any other token."""
+        return str(self._backend.id_to_token(number)) if number in self._control else None
+
     def _piece(self, number: int) -> bytes:
         token: str | None = None if number in self._control else self._backend.id_to_token(number)
         if token is None:

@@ -1,0 +1,97 @@
+"""What a request's prompt is to a model: its ids, and how the reply to it is read. It knows no device.
+
+A text gets the begin token, ids are taken as they are, a conversation is written in a chat format.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+from doppler_core.engine.generate_check import check_prompt
+from doppler_core.engine.reply_reader import ReplyReader
+from doppler_core.engine.request import GenerateRequest
+from doppler_core.errors import InputError
+from doppler_core.text.chat import (
+    ChatFormat,
+    Message,
+    Piece,
+    Tool,
+    encode_pieces,
+    format_named,
+    read_messages,
+    read_tools,
+)
+from doppler_core.text.tokenizer import Tokenizer, well_formed
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """ids: of the prompt. reader: of the reply.
+
+    Of a conversation also its chat format, the pieces that this made of it, and the tools that are offered.
+    """
+
+    ids: Sequence[int]
+    reader: ReplyReader
+    chat_format: ChatFormat | None = None
+    pieces: Sequence[Piece] = ()
+    tools: tuple[Tool, ...] = ()
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """How a model takes prompts. begin: its begin token. own: its own chat format."""
+
+    tokenizer: Tokenizer
+    own: ChatFormat
+    begin: int | None
+
+    def of(self, request: GenerateRequest) -> Prompt:
+        """The prompt of a request that has been checked. InputError for what its chat format has no form for."""
+        prompt = request.prompt
+        if is_conversation(prompt):
+            return self._of_conversation(prompt, request)
+        for name in ("tools", "thinking"):
+            if getattr(request, name):
+                raise InputError(f"{name}: the prompt is no conversation: give messages, or leave it out")
+        ids = self._text_ids(prompt) if isinstance(prompt, str) else list(map(int, prompt))  # type: ignore[arg-type]
+        return Prompt(ids, ReplyReader(self.tokenizer))
+
+    def count(self, prompt: Any, tools: Iterable[Tool | Mapping[str, Any]] = ()) -> int:
+        """Tokens of a text or of a conversation, as a request with it would have them."""
+        check_prompt(prompt, self.tokenizer.vocabulary)
+        return len(self.of(GenerateRequest(prompt, tools=tuple(tools))).ids)
+
+    def ids_of(self, tokens: Iterable[str]) -> set[int]:
+        """The ids of a chat format's tokens, as far as the tokenizer has them."""
+        return {number for token in tokens if (number := self.tokenizer.token_id(token)) is not None}
+
+    def _of_conversation(
+        self, messages: Iterable[Message | Mapping[str, Any]], request: GenerateRequest
+    ) -> Prompt:
+        chat_format = self.own if request.chat_format is None else format_named(request.chat_format)
+        tools = read_tools(request.tools)
+        pieces = chat_format.render(read_messages(messages), tools, request.thinking)
+        parser = None if chat_format.parser is None else chat_format.parser(pieces)
+        marks = {
+            number: mark
+            for mark in chat_format.marks
+            if (number := self.tokenizer.token_id(mark)) is not None
+        }
+        return Prompt(
+            encode_pieces(pieces, self.tokenizer, chat_format),
+            ReplyReader(self.tokenizer, parser, marks),
+            chat_format,
+            pieces,
+            tools,
+        )
+
+    def _text_ids(self, text: str) -> list[int]:
+        """The begin token is the model's, whatever the tokenizer's file does: no Gemma makes sense without it."""
+        ids = self.tokenizer.encode(well_formed(text), bare=True)
+        return ids if self.begin is None else [self.begin, *ids]
+
+
+def is_conversation(prompt: object) -> TypeGuard[Sequence[Message | Mapping[str, Any]]]:
+    """Whether a prompt that has been checked is messages."""
+    return isinstance(prompt, Sequence) and len(prompt) > 0 and isinstance(prompt[0], Message | Mapping)
