@@ -16,12 +16,11 @@ from doppler_core.text.chat.messages import (
     ToolResult,
 )
 from doppler_core.text.chat.reading import read_messages
-from doppler_core.text.chat.render import ChatPrompt, chat_ids, chat_prompt, control_ids, encode_pieces
+from doppler_core.text.chat.render import chat_ids, control_ids, encode_pieces
 from doppler_core.text.chat.tools import read_tools
 
 __all__ = [
     "ChatFormat",
-    "ChatPrompt",
     "Control",
     "InvalidToolCall",
     "Media",
@@ -37,7 +36,6 @@ __all__ = [
     "ToolCall",
     "ToolResult",
     "chat_ids",
-    "chat_prompt",
     "choose_format",
     "control_ids",
     "encode_pieces",

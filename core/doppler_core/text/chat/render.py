@@ -5,50 +5,15 @@ Texts that meet are encoded as one, so that a harmless conversation gets the ids
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Any
 
 from doppler_core.errors import InputError
-from doppler_core.text.chat.form import ChatFormat, Control, Piece, ReplyParser
+from doppler_core.text.chat.form import ChatFormat, Control, Piece
 from doppler_core.text.chat.messages import Message, Tool
 from doppler_core.text.chat.reading import read_messages
 from doppler_core.text.chat.tools import read_tools
 from doppler_core.text.tokenizer import Tokenizer
-
-
-@dataclass(frozen=True)
-class ChatPrompt:
-    """What a model is given for a conversation, and who reads its reply.
-
-    ids: begin token included, up to where the model goes on. parser: for this one reply, as it may begin within a
-    thought; None where the reply is text and nothing else. ends: the tokens that end the model's turn.
-    """
-
-    ids: list[int]
-    parser: ReplyParser | None
-    ends: frozenset[int]
-
-
-def chat_prompt(
-    messages: Iterable[Message | Mapping[str, Any]],
-    chat_format: ChatFormat,
-    tokenizer: Tokenizer,
-    tools: Iterable[Tool | Mapping[str, Any]] = (),
-    thinking: bool = False,
-) -> ChatPrompt:
-    """A conversation in a model's own form.
-
-    tools: what the model may call. thinking: ask for thoughts before the answer.
-    Raises InputError for what is no conversation, and for what the format or the tokenizer has no form for.
-    """
-    pieces = chat_format.render(read_messages(messages), read_tools(tools), thinking)
-    ends = map(tokenizer.token_id, chat_format.ends)
-    return ChatPrompt(
-        encode_pieces(pieces, tokenizer, chat_format),
-        chat_format.parser(pieces) if chat_format.parser else None,
-        frozenset(number for number in ends if number is not None),
-    )
 
 
 def chat_ids(
@@ -58,19 +23,18 @@ def chat_ids(
     tools: Iterable[Tool | Mapping[str, Any]] = (),
     thinking: bool = False,
 ) -> list[int]:
-    """The ids of `chat_prompt` alone."""
-    return chat_prompt(messages, chat_format, tokenizer, tools, thinking).ids
+    """The ids of a conversation, begin token included, up to where the model goes on.
 
-
-def control_ids(chat_format: ChatFormat, tokenizer: Tokenizer) -> dict[int, str]:
-    """The control tokens of format and tokenizer by their ids: what a ReplyParser is told of by `control`."""
-    tokens = {*chat_format.marks, *tokenizer.control}
-    return {number: token for token in tokens if (number := tokenizer.token_id(token)) is not None}
+    tools: what the model may call. thinking: ask for thoughts before the answer.
+    Raises InputError for what is no conversation, and for what the format or the tokenizer has no form for.
+    """
+    pieces = chat_format.render(read_messages(messages), read_tools(tools), thinking)
+    return encode_pieces(pieces, tokenizer, chat_format)
 
 
 def encode_pieces(pieces: Sequence[Piece], tokenizer: Tokenizer, chat_format: ChatFormat) -> list[int]:
     """The ids of rendered pieces."""
-    marks = {mark: number for mark in chat_format.marks if (number := tokenizer.token_id(mark)) is not None}
+    marks = control_ids(chat_format, tokenizer)
     ids: list[int] = []
     for is_text, run in groupby(pieces, lambda piece: isinstance(piece, str)):
         if is_text:
@@ -78,6 +42,11 @@ def encode_pieces(pieces: Sequence[Piece], tokenizer: Tokenizer, chat_format: Ch
         else:
             ids += [_control_id(piece, tokenizer, chat_format) for piece in run if isinstance(piece, Control)]
     return ids
+
+
+def control_ids(chat_format: ChatFormat, tokenizer: Tokenizer) -> dict[int, str]:
+    """The format's control tokens that the tokenizer has, by their ids: what a ReplyParser is told of by `control`."""
+    return {number: mark for mark in chat_format.marks if (number := tokenizer.token_id(mark)) is not None}
 
 
 def _control_id(control: Control, tokenizer: Tokenizer, chat_format: ChatFormat) -> int:
@@ -90,17 +59,16 @@ def _control_id(control: Control, tokenizer: Tokenizer, chat_format: ChatFormat)
     return found
 
 
-def _text_ids(text: str, tokenizer: Tokenizer, marks: Mapping[str, int]) -> list[int]:
+def _text_ids(text: str, tokenizer: Tokenizer, marks: Mapping[int, str]) -> list[int]:
     """The ids of a text. The tokenizer does not read the marks that it knows for special; a text that spells another
     one is cut within it, and its parts are encoded alone."""
     ids = tokenizer.encode(text, bare=True)
-    known = set(marks.values())
-    if known.isdisjoint(ids):
+    if marks.keys().isdisjoint(ids):
         return ids
-    inside = re.compile("|".join(f"{re.escape(mark[0])}(?={re.escape(mark[1:])})" for mark in marks))
+    inside = re.compile("|".join(f"{re.escape(mark[0])}(?={re.escape(mark[1:])})" for mark in marks.values()))
     cuts = [0, *(match.end() for match in inside.finditer(text)), len(text)]
     ids = [number for begin, end in pairwise(cuts) for number in tokenizer.encode(text[begin:end], bare=True)]
-    if not known.isdisjoint(ids):
+    if not marks.keys().isdisjoint(ids):
         raise InputError(
             f"{tokenizer.path}: a message becomes a control token of the chat format: take it out"
         )
