@@ -60,9 +60,8 @@ def stream(lazy: LazyEngine, request: GenerateRequest, timeout: float | None = N
         handle = engine.submit(request)
         try:
             with _limited([handle], timeout) as expired:
-                for delta in handle:
-                    _check(delta, expired)
-                    yield delta
+                yield from handle
+                _check(handle, expired)
         finally:
             _give_up([handle])
 
@@ -76,8 +75,8 @@ async def astream(
         try:
             with _limited([handle], timeout) as expired:
                 async for delta in handle:
-                    _check(delta, expired)
                     yield delta
+                _check(handle, expired)
         finally:
             _give_up([handle])
 
@@ -144,8 +143,9 @@ def _limited(handles: Sequence[Handle[GenerateResult]], seconds: float | None) -
         timer.cancel()
 
 
-def _check(delta: Delta, expired: threading.Event) -> None:
-    if delta.finish_reason == "cancelled" and expired.is_set():
+def _check(handle: Handle[GenerateResult], expired: threading.Event) -> None:
+    # For who reads deltas a cancelled request just ends.
+    if expired.is_set() and handle.cancelled():
         raise _timed_out()
 
 

@@ -4,9 +4,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from doppler_plugins.langchain.chat import ChatDoppler
+    from doppler_plugins.langchain.chat import ChatDoppler, init_chat_model
     from doppler_plugins.langchain.embeddings import DopplerEmbeddings
-    from doppler_plugins.langchain.init import init_chat_model
     from doppler_plugins.langchain.llm import DopplerLLM
     from doppler_plugins.langchain.titled import TitledEmbeddings
 
@@ -17,7 +16,7 @@ _HOMES = {
     "DopplerEmbeddings": "doppler_plugins.langchain.embeddings",
     "DopplerLLM": "doppler_plugins.langchain.llm",
     "TitledEmbeddings": "doppler_plugins.langchain.titled",
-    "init_chat_model": "doppler_plugins.langchain.init",
+    "init_chat_model": "doppler_plugins.langchain.chat",
 }
 
 

@@ -214,6 +214,14 @@ class ChatDoppler(GenerationWords, BaseChatModel):
                     yield chunk
 
 
+def init_chat_model(model: str, **words: Any) -> ChatDoppler:
+    """`ChatDoppler(model=model, **words)`; `model` may begin with "doppler:". It opens nothing.
+
+    LangChain's function of this name has a closed list of providers, and can't know of this one.
+    """
+    return ChatDoppler(model=model.removeprefix(f"{PROVIDER}:"), **words)
+
+
 def _answer(call: Call) -> Answer:
     return Answer(call.model, lambda: generating.pieces(call.lazy))
 

@@ -129,7 +129,7 @@ class Job:
         )
 
     def _end(self, reason: FinishReason) -> None:
-        last = [] if self.parser is None else self.parser.finish(reason == "length")
+        last = [] if self.parser is None else self.parser.finish(reason != "stop")
         called = any(isinstance(part, ToolCall) for part in [*self.parts, *last])
         self.reason = "tool_calls" if called and reason == "stop" else reason
         self._give(last, finish_reason=self.reason, usage=self._usage(), timings=Timings(prefill=0.25))
@@ -160,7 +160,7 @@ class Job:
 
     def cancel(self) -> None:
         self.script.cancelled += 1
-        self.reason = "cancelled"
+        self._end("cancelled")
 
     def _usage(self) -> Usage:
         thoughts = sum(isinstance(part, Reasoning) for part in self.parts)
