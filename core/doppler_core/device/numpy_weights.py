@@ -1,6 +1,6 @@
 """Weights as the NumPy executor holds them: expanded to f32 once, or packed and expanded a block of rows at a time."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -12,10 +12,11 @@ from doppler_core.device.threads import blas_threads
 from doppler_core.plan.op import Op, Plan
 from doppler_core.plan.operands import Array
 from doppler_core.settings import Progress
-from doppler_core.weights.storage import gather_f32, to_f32
+from doppler_core.weights.storage import fill_f32, gather_f32, to_f32
 from doppler_core.weights.tensor import Tensor
 
 BLOCK_BYTES = 8 << 20  # an expanded block stays in the cache of the core that multiplies by it
+PIECE_BYTES = 16 << 20  # what a thread expands at a time: one tensor may be larger than all others together
 
 
 @dataclass(frozen=True)
@@ -88,15 +89,36 @@ def load_weights(
         else:
             left -= need
             fitting.append(name)
-    with ThreadPoolExecutor(
-        blas_threads()
-    ) as pool:  # the system's handing out of memory takes most of the time
-        arrays = pool.map(lambda name: to_f32(tensors[name]), fitting)
-        for number, (name, array) in enumerate(zip(fitting, arrays, strict=True)):
+    arrays = _expanded({name: tensors[name] for name in fitting}, progress)
+    return loaded | {name: Expanded(array) for name, array in arrays.items()}
+
+
+def _expanded(tensors: Mapping[str, Tensor], progress: Progress | None) -> dict[str, Array]:
+    """All rows as f32: views of their file where they are f32, else arrays that all cores fill."""
+    arrays = {
+        name: to_f32(tensor) if tensor.dtype == "f32" else np.empty((tensor.rows, tensor.columns), np.float32)
+        for name, tensor in tensors.items()
+    }
+    pieces = list(_pieces({name: tensor for name, tensor in tensors.items() if tensor.dtype != "f32"}))
+
+    def fill(piece: tuple[str, int, int]) -> None:
+        name, first, stop = piece
+        fill_f32(arrays[name][first:stop], tensors[name], first)
+
+    # The system's handing out of memory takes most of the time.
+    with ThreadPoolExecutor(blas_threads()) as pool:
+        for number, _ in enumerate(pool.map(fill, pieces)):
             if progress:
-                progress("expanding weights", number, len(fitting))
-            loaded[name] = Expanded(array)
-    return loaded
+                progress("expanding weights", number, len(pieces))
+    return arrays
+
+
+def _pieces(tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, int, int]]:
+    """Runs of rows, (name, first, stop), of about a piece's bytes once they are f32."""
+    for name, tensor in tensors.items():
+        step = max(1, PIECE_BYTES // (4 * tensor.columns))
+        for first in range(0, tensor.rows, step):
+            yield name, first, min(first + step, tensor.rows)
 
 
 def load_vectors(plan: Plan, tensors: Mapping[str, Tensor]) -> dict[tuple[str, float], Array]:

@@ -52,19 +52,18 @@ def to_f32(tensor: Tensor, start: int = 0, stop: int | None = None) -> Floats:
     data = tensor.row_data(start, stop)
     if tensor.dtype == "f32":
         return np.require(data.view("<f4"), requirements="A")
-    values = np.empty((stop - start, tensor.columns), np.float32)
-    for first, last in _row_blocks(*values.shape):
-        values[first:last] = _DECODERS[tensor.dtype](data[first:last], tensor.columns)
-    return values
+    return _decoded(data, tensor.dtype, np.empty((stop - start, tensor.columns), np.float32))
+
+
+def fill_f32(values: Floats, tensor: Tensor, start: int) -> None:
+    """Put the rows from `start` on into `values`, float32 [rows, columns]."""
+    _decoded(tensor.row_data(start, start + len(values)), tensor.dtype, values)
 
 
 def gather_f32(tensor: Tensor, ids: Ids) -> Floats:
     """The rows of `ids`, in their order, as float32 [ids, columns]; a table larger than memory stays a map."""
     data = tensor.row_data(0, tensor.rows)[ids]
-    values = np.empty((len(ids), tensor.columns), np.float32)
-    for first, last in _row_blocks(*values.shape):
-        values[first:last] = _DECODERS[tensor.dtype](data[first:last], tensor.columns)
-    return values
+    return _decoded(data, tensor.dtype, np.empty((len(ids), tensor.columns), np.float32))
 
 
 def store(values: Floats, dtype: StorageType, name: str, start: int = 0) -> Bytes:
@@ -100,6 +99,14 @@ def as_kernel_type(tensor: Tensor, dtype: StorageType, start: int = 0, stop: int
         values = to_f32(tensor, start + first, start + last)
         rows[first:last] = store(values, dtype, tensor.name, start + first)
     return rows
+
+
+def _decoded(data: Bytes, dtype: StorageType, values: Floats) -> Floats:
+    """`values` [rows, columns], filled with what `data` [rows, row_bytes] says."""
+    rows, columns = values.shape
+    for first, last in _row_blocks(rows, columns):
+        values[first:last] = _DECODERS[dtype](data[first:last], columns)
+    return values
 
 
 def _row_blocks(rows: int, columns: int) -> Iterator[tuple[int, int]]:
