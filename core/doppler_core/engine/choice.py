@@ -5,6 +5,7 @@ The checkpoint speaks through its generation_config.json, in which a `do_sample`
 
 import secrets
 from collections.abc import Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,11 @@ _SEED_BITS = 64
 
 @dataclass(frozen=True)
 class Choice:
-    """The settings of a slot, what is added to the logits of some tokens, what limits the next one."""
+    """The settings of a slot, what is added to the logits of some tokens, what limits the next one, once it is there."""
 
     sampling: Sampling = field(default_factory=Sampling)
     bias: Mapping[int, float] = field(default_factory=dict)
-    mask: CheckedMask | None = None
+    mask: Future[CheckedMask] | None = None
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ def read_defaults(path: Path | None) -> Defaults:
     return Defaults(tuple(ends), **said)
 
 
-def choose(request: GenerateRequest, defaults: Defaults, mask: CheckedMask | None = None) -> Choice:
+def choose(request: GenerateRequest, defaults: Defaults, mask: Future[CheckedMask] | None = None) -> Choice:
     """The choice of a request that has been checked. mask: what limits its tokens."""
     bias = {int(token): float(value) for token, value in (request.logit_bias or {}).items()}
     seed = secrets.randbits(_SEED_BITS) if request.seed is None else int(request.seed) % 2**_SEED_BITS

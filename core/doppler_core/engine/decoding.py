@@ -8,6 +8,7 @@ while the step that needs them runs, and tokens that a mask leaves no choice of 
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, wait
 from dataclasses import dataclass
 from functools import partial
 
@@ -24,6 +25,8 @@ from doppler_core.engine.step_parts import Part, deal, known_rows, next_row, of_
 from doppler_core.errors import DeviceError, DopplerError, InputError
 from doppler_core.plan.op import State
 from doppler_core.plan.sampling import BROKEN, NO_TOKEN
+
+_MOMENT = 0.02  # seconds after which a new request, or a cancelled one, is noticed while all others wait
 
 Words = npt.NDArray[np.uint32]
 
@@ -84,7 +87,8 @@ class Decoder:
             if not self._flights:
                 self._launch()
             if not self._flights:
-                return  # every job that was let in has ended without a step
+                _wait(jobs)  # else those that were let in have ended without a step
+                return
             if len(self._flights) < self._loop.most_groups and not self._flights[-1].ticket.ready():
                 self._follow()
             self._land(self._flights.popleft())
@@ -113,11 +117,14 @@ class Decoder:
 
     def _enter(self, jobs: Sequence[GenerateJob]) -> None:
         placed = {id(run.job) for _, run in self._running()}
-        waiting = [job for job in jobs if id(job) not in placed]
+        waiting = [job for job in jobs if id(job) not in placed and job.waits_for is None]
         for job in waiting[: len(self._places.free())]:
             slot = self._places.take(job.ids)
             slot.run = Run(job, list(job.ids), fed=len(slot.content))
-            job.place(cached=len(slot.content))
+            try:
+                job.place(cached=len(slot.content))
+            except BaseException as error:  # noqa: BLE001 - of its grammar: a panic is no Exception
+                job.fail(error)
             _skip(slot.run)
             if job.done():
                 self._places.leave(slot)
@@ -212,6 +219,13 @@ class Decoder:
             self._pace.note_rows(sum(len(part.ids) for part in flight.parts), seconds)
         else:
             self._pace.note_steps(flight.steps, seconds)
+
+
+def _wait(jobs: Sequence[GenerateJob]) -> None:
+    """Until one of those that wait for something can go on, or some have been given up meanwhile."""
+    awaited = [made for job in jobs if (made := job.waits_for) is not None]
+    if awaited:
+        wait(awaited, _MOMENT, FIRST_COMPLETED)
 
 
 def _skip(run: Run) -> None:

@@ -5,6 +5,7 @@ What makes the tokens may run ahead: tokens that come after the end are dropped 
 
 import time
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,7 @@ from doppler_core.engine.answer import Answer, Said
 from doppler_core.engine.choice import Choice
 from doppler_core.engine.reply_reader import ReplyReader
 from doppler_core.engine.request import Delta, FinishReason, GenerateResult, Timings, TokenLogprob, Usage
+from doppler_core.engine.token_mask import CheckedMask
 from doppler_core.text.chat import InvalidToolCall, Reasoning, ReplyPart, ToolCall
 
 
@@ -47,6 +49,7 @@ class GenerateJob:
         self.limit = ending.limit
         self.logprobs = logprobs
         self._ending = ending
+        self._mask: CheckedMask | None = None
         self._reader = reader
         self._answer = Answer(ending.strings)
         self._cached = 0
@@ -71,10 +74,17 @@ class GenerateJob:
         """Whether something limits its tokens."""
         return self.choice.mask is not None
 
+    @property
+    def waits_for(self) -> Future[CheckedMask] | None:
+        """What has to be there before it can have a place."""
+        return None if self.choice.mask is None or self.choice.mask.done() else self.choice.mask
+
     def place(self, cached: int) -> None:
-        """The request has a place, where the first `cached` tokens of its prompt have been run already."""
+        """The request has a place, where the first `cached` tokens of its prompt have been run already. Raises what its
+        mask failed of."""
         self._cached = cached
         self._placed = time.perf_counter()
+        self._mask = None if self.choice.mask is None else self.choice.mask.result()
 
     def accept(self, token: int, logprobs: npt.NDArray[np.uint32] | None = None) -> None:
         """The next token, and the words of the plan's `logprobs` for it where they were asked for."""
@@ -100,22 +110,22 @@ class GenerateJob:
         else:
             if not said.empty:
                 self._fresh.append(self._delta(said))
-            if self.choice.mask is not None:
-                self.choice.mask.accept(token)
-                if self.choice.mask.stopped:
+            if self._mask is not None:
+                self._mask.accept(token)
+                if self._mask.stopped:
                     self._finish("stop", None)
 
     def allowed(self) -> npt.NDArray[np.uint32]:
         """The words of its mask for the next token."""
-        assert self.choice.mask is not None
-        return self.choice.mask.words()
+        assert self._mask is not None
+        return self._mask.words()
 
     def skip(self) -> Sequence[int]:
         """The tokens that must come next, as its mask has it; they are taken as if they had been made.
 
         None where each has to go through the device all the same: for its probability, or as it is counted there.
         """
-        mask, sampling = self.choice.mask, self.choice.sampling
+        mask, sampling = self._mask, self.choice.sampling
         if mask is None or self.logprobs is not None or sampling.penalized or sampling.biased or self.done():
             return ()
         before = len(self._made)

@@ -1,7 +1,14 @@
-"""What limits a request's tokens: takes a request and its prompt, gives the mask of its own, of its grammar, of its tools."""
+"""What limits a request's tokens: takes a request and its prompt, gives the mask of its own, of its grammar, of its tools.
 
-from collections.abc import Sequence
+A grammar is compiled on a thread of its own, as that may take long, and must wait for the table of the tokenizer the
+first time: the requests of others go on meanwhile.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 
 from doppler_core.engine.prompts import Prompt
 from doppler_core.engine.request import GenerateRequest
@@ -20,19 +27,23 @@ class Limits:
 
     table: TokenTable
 
-    def of(self, request: GenerateRequest, prompt: Prompt) -> CheckedMask | None:
+    def of(self, request: GenerateRequest, prompt: Prompt) -> Future[CheckedMask] | None:
         """The mask of a request that has been checked; None where nothing limits its tokens.
 
-        InputError: a grammar that is malformed, a tool's schema that can't be held, a tool_choice that names no tool.
+        InputError, here or as what the future fails of: a grammar that is malformed, a tool's schema that can't be
+        held, a tool_choice that names no tool.
         """
         if request.mask is not None:
-            return CheckedMask(request.mask(), self.table.vocabulary)
+            return _done(CheckedMask(request.mask(), self.table.vocabulary))
         grammar = _grammar(request, prompt)
         if grammar is None:
             return None
         thought = None if prompt.chat_format is None else prompt.chat_format.thought
         if request.thinking and thought is not None:
             grammar = after_thought(grammar, *thought, within=_in_thought(prompt.pieces, thought[0]))
+        return _begun(partial(self._compiled, grammar))
+
+    def _compiled(self, grammar: Grammar) -> CheckedMask:
         return CheckedMask(constraint(self.table, grammar), self.table.vocabulary)
 
 
@@ -47,3 +58,22 @@ def _grammar(request: GenerateRequest, prompt: Prompt) -> Grammar | None:
     if not prompt.tools or free:
         return request.grammar
     return tool_grammar(prompt.tools, request.tool_choice, request.parallel_tool_calls, request.grammar)
+
+
+def _done(mask: CheckedMask) -> Future[CheckedMask]:
+    made: Future[CheckedMask] = Future()
+    made.set_result(mask)
+    return made
+
+
+def _begun(make: Callable[[], CheckedMask]) -> Future[CheckedMask]:
+    made: Future[CheckedMask] = Future()
+
+    def run() -> None:
+        try:
+            made.set_result(make())
+        except BaseException as error:  # noqa: BLE001 - the request has to learn of it, whatever it is
+            made.set_exception(error)
+
+    threading.Thread(target=run, name="doppler-plugins grammar", daemon=True).start()
+    return made

@@ -16,6 +16,7 @@ from doppler_core.text.chat import (
     Message,
     Piece,
     Tool,
+    control_ids,
     encode_pieces,
     format_named,
     read_messages,
@@ -73,14 +74,9 @@ class Prompts:
         tools = read_tools(request.tools)
         pieces = chat_format.render(read_messages(messages), tools, request.thinking)
         parser = None if chat_format.parser is None else chat_format.parser(pieces)
-        marks = {
-            number: mark
-            for mark in chat_format.marks
-            if (number := self.tokenizer.token_id(mark)) is not None
-        }
         return Prompt(
             encode_pieces(pieces, self.tokenizer, chat_format),
-            ReplyReader(self.tokenizer, parser, marks),
+            ReplyReader(self.tokenizer, parser, control_ids(chat_format, self.tokenizer)),
             chat_format,
             pieces,
             tools,
