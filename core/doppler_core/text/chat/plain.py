@@ -27,4 +27,4 @@ def _told(part: ToolCall | ToolResult) -> str:
     if isinstance(part, ToolCall):
         return f"I call {part.name} with {json.dumps(part.arguments, ensure_ascii=False)}"
     content = part.content if isinstance(part.content, str) else json.dumps(part.content, ensure_ascii=False)
-    return f"{'The error' if part.is_error else 'The result'} of {part.name}: {content}"
+    return f"{'The error' if part.is_error else 'The result'} of {part.name}: {content.strip()}"
