@@ -2,7 +2,7 @@
 
 import random
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -286,3 +286,22 @@ def test_a_tool_without_parameters_takes_none(opened: Opened) -> None:
         grammar = tool_grammar([Tool("now", "", parameters)])
         assert holds(opened, grammar, NOW_CALL)
         assert not holds(opened, grammar, "<|tool_call>call:now{a:1}<tool_call|>")
+
+
+@pytest.mark.parametrize("required", [False, True])
+def test_a_tool_may_have_hundreds_of_parameters(required: bool, opened: Opened) -> None:
+    keys = [f"k{at:03}" for at in range(120)]
+    schema = {
+        "type": "object",
+        "properties": {key: {"type": "integer"} for key in keys},
+        "required": keys if required else [],
+    }
+    grammar = tool_grammar([Tool("put", "", schema)])
+
+    def call(keys: Sequence[str]) -> str:
+        return f"<|tool_call>call:put{{{','.join(f'{key}:1' for key in keys)}}}<tool_call|>"
+
+    assert holds(opened, grammar, call(keys))
+    for some in (keys[:-1], keys[1:], keys[15:17], keys[::16], []):
+        assert holds(opened, grammar, call(some)) == (not required)
+    assert not holds(opened, grammar, call([*keys[:5], keys[3]]))

@@ -152,18 +152,29 @@ class _Names:
 
     def _record(self, shape: Record) -> str:
         rest = "" if shape.rest is None else self._pair([key for key, _ in shape.keys], shape.rest)
-        # What stands where no key is written yet, and what after one: from the last key on.
-        first = _separated(rest, shape.least, shape.most) if rest else ""
-        after = f'("," {rest})*' if rest else ""
-        for key, one in reversed(in_order(dict(shape.keys))):
-            pair = f"{literal([*key_pieces(key), ':'])} {self.value(one)}"
-            if key in shape.required:
-                first, after = f"{pair} {after}", f'"," {pair} {after}'
-            else:
-                first = f"{pair} {after} | {first}" if first else f"({pair} {after})?"
-                after = f'("," {pair})? {after}'
-            first, after = self._rules.rule(first), self._rules.rule(after)
-        return self._rules.rule(f'"{{" {first} "}}"')
+        pairs = [
+            (f"{literal([*key_pieces(key), ':'])} {self.value(one)}", key in shape.required)
+            for key, one in in_order(dict(shape.keys))
+        ]
+        after = self._after(pairs, f'("," {rest})*' if rest else "")
+        needed = next((at for at, (_, is_required) in enumerate(pairs) if is_required), None)
+        firsts = [
+            f"{pair} {after[at + 1]}" for at, (pair, _) in enumerate(pairs) if needed is None or at <= needed
+        ]
+        if needed is None and rest:
+            firsts.append(_separated(rest, shape.least, shape.most))
+        may_be_missing = "?" if pairs and needed is None else ""
+        inside = f"({' | '.join(firsts)}){may_be_missing}" if firsts else ""
+        return self._rules.rule(f'"{{" {inside} "}}"')
+
+    def _after(self, pairs: Sequence[tuple[str, bool]], end: str) -> list[str]:
+        """What stands after a key that is written, from each of the pairs on, and after the last."""
+        found = [end]
+        for at, (pair, is_required) in reversed(list(enumerate(pairs))):
+            more = f'"," {pair} {found[-1]}' if is_required else f'("," {pair})? {found[-1]}'
+            # A rule at every 16th: many keys make rules that are neither deep nor long.
+            found.append(more if at % 16 else self._rules.rule(more))
+        return found[::-1]
 
     def _pair(self, taken: Sequence[str], value: Shape) -> str:
         """A key of nobody's choice, none of those that are taken, and its value."""

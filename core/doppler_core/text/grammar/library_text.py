@@ -7,6 +7,7 @@ from typing import Any
 from doppler_core.errors import InputError
 from doppler_core.text.grammar.form import Grammar, JsonSchema, Lark, Regex
 from doppler_core.text.grammar.json_form import json_form
+from doppler_core.text.grammar.nesting import check_rules, check_shapes
 from doppler_core.text.grammar.pattern import lark_regex
 from doppler_core.text.grammar.schema import read_schema
 
@@ -27,10 +28,13 @@ def _named(name: str, grammar: object) -> Iterator[tuple[str, dict[str, Any]]]:
     """The grammar by its name, and its parts by theirs; the first is where the text starts."""
     match grammar:
         case JsonSchema(schema):
-            yield name, {"json_schema": json_form(read_schema(schema)) | {"x-guidance": _COMPACT}}
+            shapes = read_schema(schema)
+            check_shapes(shapes)
+            yield name, {"json_schema": json_form(shapes) | {"x-guidance": _COMPACT}}
         case Regex(pattern):
             yield name, {"lark_grammar": f"start: {_regex(pattern)}"}
         case Lark(text, parts):
+            check_rules(text)
             yield name, {"lark_grammar": text}
             for part, body in parts.items():
                 yield from _named(part, body)

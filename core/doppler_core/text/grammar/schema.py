@@ -30,7 +30,7 @@ from doppler_core.text.grammar.shape import (
     has_a_value,
 )
 
-# Merged schemas can grow without an end where one refers to itself.
+# Definitions, and schemas merged out of several: those can be many more than somebody wrote.
 _MOST_NAMED = 2000
 
 
@@ -43,6 +43,7 @@ def read_schema(schema: Mapping[str, Any], where: str = "schema") -> Shapes:
     reader = _Reader(json_object(schema, where))
     try:
         root = reader.shape(reader.root, "#")
+        reader.read_named()
         reader.check(root)
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
@@ -54,6 +55,7 @@ class _Reader:
         self.root = root
         self.named: dict[str, Shape] = {}
         self._names: dict[str, str] = {}
+        self._waiting: list[tuple[str, Any, str]] = []
 
     def shape(self, schema: Any, path: str) -> Shape:
         """The shape of a schema that stands at `path`."""
@@ -75,6 +77,13 @@ class _Reader:
             return either([self.shape(one, f"{path}/oneOf/{at}") for at, one in enumerate(found["oneOf"])])
         return None if {*COMBINING, "nullable"} & found.keys() else _Plain(self, found, path).shape()
 
+    def read_named(self) -> None:
+        """Read what the shapes so far have named, and what that names."""
+        while self._waiting:
+            name, schema, path = self._waiting.pop()
+            shape = self._as_it_stands(schema, path)
+            self.named[name] = self._merged(schema, path) if shape is None else shape
+
     def check(self, root: Shape) -> None:
         """InputError where the root, or something that it refers to, has no value of finite depth."""
         known: set[str] = set()
@@ -91,9 +100,8 @@ class _Reader:
         if name is None:
             name = self._names[key] = f"r{len(self._names)}"
             if len(self._names) > _MOST_NAMED:
-                raise InputError(f"{path[:200]}: more than {_MOST_NAMED} definitions, or they never end")
-            shape = self._as_it_stands(schema, path)
-            self.named[name] = self._merged(schema, path) if shape is None else shape
+                raise InputError(f"{path[:200]}: more than {_MOST_NAMED} definitions")
+            self._waiting.append((name, schema, path))
         return Named(name)
 
     def _merged(self, schema: Any, path: str) -> Shape:
@@ -165,6 +173,8 @@ class _Plain:
             for at, one in enumerate(self._keys.get("prefixItems", ()))
         ]
         rest = self._optional("items", not first)
+        if rest is None and least > len(first):
+            return NOTHING
         return List(tuple(first[:most]), rest, least, most)
 
     def _object(self) -> Shape:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
+from doppler_core.text.chat.json_values import MOST_DEEP
 from doppler_core.text.grammar.schema_keys import COMBINING, KEYS, canonical, fault, is_a, limits
 from doppler_core.text.grammar.schema_merge import Limits, merged
 
@@ -43,8 +44,10 @@ def alternatives(root: Mapping[str, Any], schema: Any, path: str, via: tuple[str
     combined = {key: found.pop(key) for key in COMBINING if key in found}
     all_of: list[list[Limits]] = []
     if (ref := combined.get("$ref")) is not None:
-        if ref in via:
-            raise fault(path, "$ref", f"{ref[:100]} is itself, with nothing in between")
+        if ref in via or len(via) > MOST_DEEP:
+            raise fault(
+                path, "$ref", f"{ref[:100]} is itself, or leads to one that is, with nothing in between"
+            )
         all_of.append(alternatives(root, target(root, ref, path), ref, (*via, ref)))
     for index, part in enumerate(combined.get("allOf", ())):
         all_of.append(alternatives(root, part, f"{path}/allOf/{index}", via))

@@ -39,9 +39,13 @@ def _properties(one: Limits, other: Limits) -> Limits:
 
 
 def _both(one: Any, other: Any) -> Any:
-    if one is True or one == other:
-        return other
-    return one if other is True else {"allOf": [one, other]}
+    """Both schemas at once. Each part stands in it once, so that merging again and again comes to an end."""
+    parts: list[Any] = []
+    for schema in (one, other):
+        for part in schema["allOf"] if isinstance(schema, dict) and schema.keys() == {"allOf"} else [schema]:
+            if part is not True and part not in parts:
+                parts.append(part)
+    return {"allOf": parts} if len(parts) > 1 else parts[0] if parts else True
 
 
 def _types(one: list[str], other: list[str]) -> list[str]:
