@@ -67,6 +67,11 @@ TEXTS = (
 )
 THOUGHTS = (
     Case("a thought", "⟦<|channel>⟧thought\nT⟦<channel|>⟧A", text="A", reasoning="T"),
+    Case(
+        "JSON after an empty thought",
+        '⟦<|channel>⟧thought\n⟦<channel|>⟧{"answers":{"q1":[0.0,0.0,0.0,0.95,0.05]}}⟦<turn|>⟧',
+        text='{"answers":{"q1":[0.0,0.0,0.0,0.95,0.05]}}',
+    ),
     Case("an empty thought", "⟦<|channel>⟧thought\n⟦<channel|>⟧A", text="A"),
     Case("a thought without a line break", "⟦<|channel>⟧thought⟦<channel|>⟧A", text="A"),
     Case(
@@ -137,6 +142,11 @@ CALLS = (
     read("null as the publisher's template writes it", "a:None", {"a": None}),
     read("whole numbers", "a:0,b:-7,c:12345678901234567890", {"a": 0, "b": -7, "c": 12345678901234567890}),
     read("numbers", "a:-2.5e3,b:0.5,c:1E-7,d:-0.0", {"a": -2500.0, "b": 0.5, "c": 1e-7, "d": -0.0}),
+    read(
+        "values bare and in quotes",
+        "a:null,b:true,c:-0.5,d:`null`,e:`007`,f:[],h:{},i:``",
+        {"a": None, "b": True, "c": -0.5, "d": "null", "e": "007", "f": [], "h": {}, "i": ""},
+    ),
     read("an empty list and object", "a:[],b:{}", {"a": [], "b": {}}),
     read("lists", "a:[`x,y`,[1,[]],null]", {"a": ["x,y", [1, []], None]}),
     read("objects", "a:{b:{c:{d:`}`}}},e:1", {"a": {"b": {"c": {"d": "}"}}}, "e": 1}),

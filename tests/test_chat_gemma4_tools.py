@@ -180,9 +180,19 @@ def test_definitions_that_lead_to_each_other_are_told_once_under_names_that_diff
         },
     )
     assert text == (
-        "properties:{a:{$ref:`#/$defs/N`},b:{$ref:`#/$defs/N_1`},c:{$ref:`#`}},"
+        "properties:{a:{$ref:`#/$defs/N`},b:{$ref:`#/$defs/N_`},c:{$ref:`#`}},"
         "$defs:{M:{$ref:`#/$defs/N`},N:{,items:{$ref:`#/$defs/M`}type:`ARRAY`},"
-        "N_1:{anyOf:[{`$ref`:`#/$defs/N_1`},{`type`:`string`}]}},type:`OBJECT`"
+        "N_:{anyOf:[{`$ref`:`#/$defs/N_`},{`type`:`string`}]}},type:`OBJECT`"
+    )
+
+
+def test_parameters_that_are_a_reference_are_told_where_they_stand() -> None:
+    """As pydantic writes a model that holds itself."""
+    node = {"type": "object", "title": "Node", "properties": {"next": {"$ref": "#/$defs/Node"}}}
+    (tool,) = read_tools([{"name": "f", "parameters": {"$defs": {"Node": node}, "$ref": "#/$defs/Node"}}])
+    inside = "properties:{next:{$ref:`#/$defs/Node`}}"
+    assert shown(declaration(tool)) == (
+        f"declaration:f{{description:``,parameters:{{{inside},$defs:{{Node:{{,{inside}type:`OBJECT`}}}},type:`OBJECT`}}}}"
     )
 
 
@@ -197,6 +207,7 @@ def test_definitions_that_lead_to_each_other_are_told_once_under_names_that_diff
             {"a": {"items": {"$ref": "https://x/y.json"}}},
             r"parameters\.a\.items: \$ref is 'https:.*within the schema",
         ),
+        ({"a": {"$ref": "#anchor"}}, r"parameters\.a: \$ref is '#anchor': expected one within the schema"),
         ({"a": {"$ref": 3}}, r"parameters\.a: \$ref is 3"),
         ({"a": "string"}, r"parameters\.a: expected a schema, got str"),
         ({"a": {"properties": []}}, r"parameters\.a\.properties: expected an object, got list"),

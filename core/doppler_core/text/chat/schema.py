@@ -40,7 +40,10 @@ class _Plain:
         self._left = _MOST_SCHEMAS
 
     def whole(self, where: str) -> Schema:
-        schema = self._plain(self._root, where, "", 0)
+        # What the whole refers to is told where it stands, even if it leads back to itself.
+        target = self._target(self._root["$ref"], where) if "$ref" in self._root else {}
+        rest = {key: value for key, value in self._root.items() if key != "$ref"}
+        schema = self._plain({**target, **rest} if isinstance(target, Mapping) else self._root, where, "", 0)
         schema.pop("title", None)
         definitions: Schema = {}
         while waiting := [item for item in self._kept.items() if item[1] not in definitions]:
@@ -82,7 +85,7 @@ class _Plain:
         return _merged(meant, rest) or {"allOf": [meant], **rest}
 
     def _target(self, reference: object, where: str) -> Any:
-        if not isinstance(reference, str) or not reference.startswith("#"):
+        if not isinstance(reference, str) or (reference != "#" and not reference.startswith("#/")):
             raise InputError(f"{where}: $ref is {reference!r}: expected one within the schema, '#/$defs/...'")
         target: Any = self._root
         for step in reference[1:].split("/")[1:]:
@@ -111,8 +114,9 @@ class _Plain:
             return reference
         if reference not in self._kept:
             name = reference.rpartition("/")[2]
-            taken = self._kept.values()
-            self._kept[reference] = name if name not in taken else f"{name}_{len(self._kept)}"
+            while name in self._kept.values():
+                name += "_"
+            self._kept[reference] = name
         return f"#/$defs/{self._kept[reference]}"
 
 
