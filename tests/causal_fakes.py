@@ -139,6 +139,7 @@ class ScriptedExecutor:
     row_seconds: float = 0.0  # of each of its rows, beside those
     fault: BaseException | None = None  # what the next step raises
     poison: int | None = None  # what every step samples from now on
+    under_way: bool = False  # a step has begun, and its tokens are not chosen yet
     device: str = "scripted"
     memory_bytes: int = 0
     log: list[tuple[str, int, int, int, frozenset[str]]] = field(default_factory=list)
@@ -171,7 +172,9 @@ class ScriptedExecutor:
             if meanwhile is not None:
                 assert steps == 1
                 assert tables.active, "the step chooses something"
+                self.under_way = True
                 meanwhile()
+                self.under_way = False
             sampled = self._step(phase, tables, outputs)
             if "advance" in tables.active:
                 assert [row[2] for row in tables.rows.tolist()] == list(range(len(tables.slots)))
