@@ -27,9 +27,11 @@ from doppler_core.settings import EngineSettings
 @dataclass
 class ScriptedGenerator:
     """What the model says and saw. `answers`: the words of each answer in turn; the last one is said for ever.
-    temperature: what it has where a request does not say. embeds: it does nothing else."""
+    temperature: what it has where a request does not say. embeds: it does nothing else. thoughts: what it thinks before
+    an answer, where that is asked for."""
 
     answers: list[list[str]] = field(default_factory=lambda: [["Hello", " there", "."]])
+    thoughts: list[str] = field(default_factory=list)
     chats: bool = True
     embeds: bool = False
     context: int = 100
@@ -76,6 +78,7 @@ class Job:
     fresh: list[str] = field(default_factory=list)
     reason: Any = None
     told: bool = False
+    thought: bool = False
 
     def say(self) -> None:
         self.script.steps += 1
@@ -99,7 +102,10 @@ class Job:
         return GenerateResult(text, ids, self.reason, None, self._usage(), self._timings())
 
     def news(self) -> Sequence[Delta]:
-        found = [self._delta(word) for word in self.fresh]
+        thinks = self.fresh and self.request.thinking and not self.thought
+        found = [Delta("", reasoning=thought) for thought in self.script.thoughts if thinks]
+        self.thought = self.thought or bool(thinks)
+        found += [self._delta(word) for word in self.fresh]
         self.fresh.clear()
         if self.done() and not self.told:
             self.told = True

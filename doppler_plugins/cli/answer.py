@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import click
 
@@ -23,29 +23,41 @@ _LIMITS: dict[Limit | None, str] = {"max_tokens": "--max-tokens", "context": "th
 
 
 @contextmanager
-def shown_text(line_for_nothing: bool = False) -> Iterator[Callable[[str], None]]:
-    """A function that shows a piece of text at once, as far as stdout can. A line break follows the last one.
+def shown(thoughts: bool = False, line_for_nothing: bool = False) -> Iterator[Callable[["Delta"], None]]:
+    """A function that shows a delta at once: its text, as far as stdout can, and a line break after the last one.
 
-    line_for_nothing: also where there was no piece, unless an error was the reason.
+    thoughts: those too, dim and on stderr, as they are no result. line_for_nothing: a line break also where there was
+    no text, unless an error was the reason.
     """
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")
-    hidden = _CONTROLS if sys.stdout.isatty() else {}
-    open_line = False
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    in_line = in_thought = False
 
-    def show(text: str) -> None:
-        nonlocal open_line
-        if text:
+    def show(delta: "Delta") -> None:
+        nonlocal in_line, in_thought
+        if thoughts and delta.reasoning:
+            click.secho(_plain(delta.reasoning, sys.stderr), dim=True, nl=False, err=True)
+            in_thought = True
+        if delta.text:
+            if in_thought:
+                click.echo(err=True)
             # color: or click takes out of a file what it takes for colours.
-            click.echo(text.translate(hidden), nl=False, color=True)
-            open_line = True
+            click.echo(_plain(delta.text, sys.stdout), nl=False, color=True)
+            in_line, in_thought = True, False
 
     try:
         yield show
-        open_line = open_line or line_for_nothing
+        in_line = in_line or line_for_nothing
     finally:
-        if open_line:
+        if in_thought:
+            click.echo(err=True)
+        if in_line:
             click.echo()
+
+
+def _plain(text: str, stream: TextIO) -> str:
+    return text.translate(_CONTROLS) if stream.isatty() else text
 
 
 def delta_json(delta: "Delta", tokenizer: "Tokenizer | None", **more: Any) -> str:
@@ -80,10 +92,12 @@ def summary(last: "Delta", max_tokens: int | None) -> str:
     usage, timings = last.usage, last.timings
     if usage is None or timings is None:
         return str(last.finish_reason)
+    thoughts = f" ({usage.reasoning_tokens} of thoughts)" if usage.reasoning_tokens else ""
     kept = f" ({usage.cached_tokens} kept)" if usage.cached_tokens else ""
     why = f" ({reason})" if (reason := cut(last, max_tokens)) else ""
     return (
-        f"prompt {usage.prompt_tokens} tokens{kept} in {timings.prefill:.2f} s; answer {usage.completion_tokens} tokens, "
+        f"prompt {usage.prompt_tokens} tokens{kept} in {timings.prefill:.2f} s; "
+        f"answer {usage.completion_tokens} tokens{thoughts}, "
         f"{timings.tokens_per_second:.1f}/s; {last.finish_reason}{why}"
     )
 

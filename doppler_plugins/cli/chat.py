@@ -6,7 +6,8 @@ In a terminal Ctrl-C stops the reply and Ctrl-D ends; in a pipe each line is a t
 import contextlib
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ import click
 
 from doppler_core.errors import InputError
 from doppler_core.settings import EngineSettings
-from doppler_plugins.cli.answer import cut, delta_json, limit_reached, shown_text, summary
+from doppler_plugins.cli.answer import cut, delta_json, limit_reached, shown, summary
 from doppler_plugins.cli.generation import (
     conversation,
     generation_options,
@@ -23,11 +24,12 @@ from doppler_plugins.cli.generation import (
 )
 from doppler_plugins.cli.opened import opened
 from doppler_plugins.cli.options import engine_options
-from doppler_plugins.cli.shortening import Turns, first_turn, shortened
+from doppler_plugins.cli.shortening import Turns, first_turn, in_format, shortened
 from doppler_plugins.cli.stdin import stdin_lines
 
 if TYPE_CHECKING:
     from doppler_core.engine.engine import Engine
+    from doppler_core.engine.request import Delta
 
 _HELP = "/reset forgets the conversation, /help says this, /bye ends; Ctrl-C stops a reply, Ctrl-D ends"
 _COMMAND = re.compile(r"/\w+")  # and nothing behind it: "/etc/hosts is a file" is a turn
@@ -57,7 +59,7 @@ def chat(
         warn_of_no_choice(engine, answer)
         # A model without a chat format is refused before anybody has written a line.
         with in_options_words("--system", "shorten it"):
-            engine.generate(conversation(system, "Hi"), max_tokens=0, chat_format=answer["chat_format"])
+            engine.generate(conversation(system, "Hi"), max_tokens=0, **in_format(answer))
         if at_terminal:
             click.echo(f"{engine.model_id} on {engine.device}; {_HELP}", err=True)
         talk = _Talk(engine, answer, truncate, as_json, at_terminal)
@@ -117,16 +119,16 @@ class _Talk:
 
         most = self.answer["max_tokens"]
         handle = self.engine.submit(GenerateRequest(tuple(turns), **self.answer))
-        reply, last = "", Delta("", finish_reason="cancelled")
+        reply, thought, last = "", "", Delta("", finish_reason="cancelled")
         alone = len(turns) == first_turn(turns) + 1
         with (
             in_options_words(*(_TURN if alone else _CONVERSATION)),
-            contextlib.nullcontext(_silent) if self.as_json else shown_text(line_for_nothing=True) as show,
+            self._shown() as show,
         ):
             try:
                 for delta in handle:
-                    reply += delta.text
-                    show(delta.text)
+                    reply, thought = reply + delta.text, thought + delta.reasoning
+                    show(delta)
                     last = delta if delta.finish_reason else last
             except KeyboardInterrupt:
                 handle.cancel()
@@ -138,20 +140,23 @@ class _Talk:
                 "model": self.engine.model_id,
                 "device": self.engine.device,
             }
-            click.echo(delta_json(replace(last, text=reply, ids=(), logprobs=()), None, **more))
+            click.echo(
+                delta_json(replace(last, text=reply, reasoning=thought, ids=(), logprobs=()), None, **more)
+            )
         elif self.at_terminal:
             click.echo(summary(last, most), err=True)
         elif reason := cut(last, most):
             click.echo(f"line {number}: the reply is cut ({reason})", err=True)
         return [*turns, {"role": "assistant", "content": reply}] if reply else turns[:-1]
 
+    def _shown(self) -> AbstractContextManager[Callable[["Delta"], None]]:
+        if self.as_json:
+            return contextlib.nullcontext(lambda delta: None)  # a reply is shown whole
+        return shown(self.answer["thinking"], line_for_nothing=True)
+
 
 _TURN = ("this turn", "shorten it")
 _CONVERSATION = ("the conversation", "/reset forgets it, --truncate drops its oldest turns")
-
-
-def _silent(_: str) -> None:
-    """Where a reply is shown whole."""
 
 
 def _lines(at_terminal: bool) -> Iterator[tuple[int, str]]:

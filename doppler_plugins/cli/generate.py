@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from doppler_core.settings import EngineSettings
-from doppler_plugins.cli.answer import delta_json, limit_reached, shown_text, summary
+from doppler_plugins.cli.answer import delta_json, limit_reached, shown, summary
 from doppler_plugins.cli.generation import (
     conversation,
     generation_options,
@@ -59,8 +59,8 @@ def generate(
 
     if logprobs is not None and not as_json:
         raise click.UsageError("--logprobs are printed with --json")
-    if not as_chat and (system is not None or answer["chat_format"] is not None):
-        raise click.UsageError("--system and --chat-format are for --chat")
+    if not as_chat and (system is not None or answer["chat_format"] is not None or answer["thinking"]):
+        raise click.UsageError("--system, --chat-format and --think are for --chat")
     text = _read(prompt)
     request = GenerateRequest(
         tuple(conversation(system, text)) if as_chat else text,
@@ -77,7 +77,7 @@ def generate(
                 if as_json:
                     _print_deltas(engine, handle, answer["max_tokens"])
                 else:
-                    _print_text(handle, answer["max_tokens"])
+                    _print_text(handle, answer)
         finally:
             handle.cancel()
 
@@ -88,11 +88,11 @@ def _print_deltas(engine: "Engine", handle: "Handle[GenerateResult]", max_tokens
         click.echo(delta_json(delta, engine.tokenizer, **(more if delta.finish_reason else {})))
 
 
-def _print_text(handle: "Handle[GenerateResult]", max_tokens: int | None) -> None:
-    with shown_text() as show:
+def _print_text(handle: "Handle[GenerateResult]", answer: dict[str, Any]) -> None:
+    with shown(thoughts=answer["thinking"]) as show:
         for delta in handle:
-            show(delta.text)
-    click.echo(summary(delta, max_tokens), err=True)
+            show(delta)
+    click.echo(summary(delta, answer["max_tokens"]), err=True)
 
 
 def _read(prompt: str | None) -> str:

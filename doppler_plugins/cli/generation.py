@@ -57,6 +57,12 @@ _OPTIONS = {
         type=click.Choice(_CHAT_FORMATS),
         help="In place of the model's own chat format.",
     ),
+    "thinking": click.option(
+        "--think",
+        "thinking",
+        is_flag=True,
+        help="Let the model think before it answers; its thoughts go to stderr.",
+    ),
 }
 
 

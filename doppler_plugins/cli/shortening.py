@@ -18,7 +18,7 @@ def shortened(engine: "Engine", turns: Turns, answer: dict[str, Any]) -> Turns:
     context, wanted = engine.capabilities.context_length, answer["max_tokens"]
     most = context - min(context // 4 if wanted is None else wanted, context // 2)
     head = first_turn(turns)
-    while len(turns) > head + 1 and not _fits(engine, turns, most, answer["chat_format"]):
+    while len(turns) > head + 1 and not _fits(engine, turns, most, in_format(answer)):
         turns = turns[:head] + turns[head + 2 :]
     return turns
 
@@ -28,9 +28,14 @@ def first_turn(turns: Turns) -> int:
     return int(bool(turns) and turns[0]["role"] == "system")
 
 
-def _fits(engine: "Engine", turns: Turns, most: int, chat_format: str | None) -> bool:
+def in_format(answer: dict[str, Any]) -> dict[str, Any]:
+    """The options of an answer that say how a conversation is written."""
+    return {name: answer[name] for name in ("chat_format", "thinking")}
+
+
+def _fits(engine: "Engine", turns: Turns, most: int, form: dict[str, Any]) -> bool:
     # What this runs is kept: the request that follows does not run it again.
     try:
-        return engine.generate(turns, max_tokens=0, chat_format=chat_format).usage.prompt_tokens <= most
+        return engine.generate(turns, max_tokens=0, **form).usage.prompt_tokens <= most
     except TextTooLongError:
         return False
