@@ -1,0 +1,186 @@
+"""Train the demo chat model from scratch and write it as a Hugging Face folder.
+
+    python train.py OUTPUT_FOLDER [--minutes 65] [--seed 1]
+
+Takes nothing but the scripts beside it: conversations are made up as they are needed, none is seen twice. The
+curriculum, the length of the rows and the learning rate follow the clock, so that it ends when it has to.
+"""
+
+import argparse
+import json
+import random
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import torch._dynamo
+import torch.nn.functional as F
+from export import write_checkpoint
+from measure import held_out, measure
+from model import CausalModel, Shape, attention_masks, soft_capped
+from packing import Rows, clipped, encode, pack
+from samples import sample
+from tokenizer import train_tokenizer
+from tokenizers import Tokenizer
+from torch import Tensor
+from values import Values
+from wire import Segment
+
+TOKENIZER_SAMPLES = 15_000
+PROMPT_WEIGHT = 0.1  # of a token that is read, where one that is said weighs 1
+WARM_UP = 100  # steps
+MATRIX_RATE, OTHER_RATE = 4e-3, 3e-3
+HELD_RATE = 0.55  # share of the time after which the rate falls, in a straight line
+LAST_RATE = 0.02
+EASY = 0.2  # share of the conversations that are of the level below
+BUFFER = 2500  # conversations packed together
+REPORT = 400  # seconds between two measurements
+MEASURED = 60  # conversations of each kind
+LONGEST = 512
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What is learned until a share of the time has passed: small steps first, long rows last."""
+
+    until: float
+    level: int
+    length: int
+    rows: int
+
+
+STAGES = (
+    Stage(0.06, 0, 320, 10),
+    Stage(0.14, 1, 320, 10),
+    Stage(0.68, 2, 320, 10),
+    Stage(1.0, 2, LONGEST, 10),
+)
+
+
+def stage_at(share: float) -> Stage:
+    return next((stage for stage in STAGES if share < stage.until), STAGES[-1])
+
+
+def rate_at(step: int, share: float) -> float:
+    """The learning rate as a share of the highest."""
+    falling = max(LAST_RATE, (1 - share) / (1 - HELD_RATE))
+    return min(1.0, (step + 1) / WARM_UP, falling)
+
+
+class Data:
+    """Rows without end for the stage that it is asked for."""
+
+    def __init__(self, tokenizer: Tokenizer, rng: random.Random) -> None:
+        self._tokenizer, self._rng = tokenizer, rng
+        self._stage: Stage | None = None
+        self._rows: Iterator[Rows] = iter(())
+
+    def rows(self, stage: Stage) -> Rows:
+        if stage != self._stage:
+            self._stage, self._rows = stage, iter(())
+        while (found := next(self._rows, None)) is None:
+            drawn = encode([self._sample(stage.level) for _ in range(BUFFER)], self._tokenizer)
+            packed = pack(clipped(drawn, stage.length + 1), stage.length, self._rng)
+            begins = range(0, len(packed) - stage.rows + 1, stage.rows)
+            self._rows = iter([packed.part(begin, stage.rows) for begin in begins])
+        return found
+
+    def _sample(self, level: int) -> list[Segment]:
+        easier = self._rng.random() < EASY
+        return sample(Values(self._rng, level=max(0, level - easier)))
+
+
+def head_loss(hidden: Tensor, embedding: Tensor, targets: Tensor, weights: Tensor, cap: float) -> Tensor:
+    logits = F.linear(hidden.to(torch.bfloat16), embedding.to(torch.bfloat16)).float()
+    losses = F.cross_entropy(soft_capped(logits, cap), targets, reduction="none")
+    return (losses * weights).sum() / weights.sum()
+
+
+def loss_of(model: CausalModel, rows: Rows, head: Callable[..., Tensor]) -> Tensor:
+    text = model.model
+    masks = attention_masks(rows.documents[:, :-1], text.shape.window, torch.bfloat16)
+    with torch.autocast("cpu", torch.bfloat16):
+        hidden = text(rows.ids[:, :-1], rows.positions[:, :-1], masks)
+    follows = (rows.documents[:, 1:] == rows.documents[:, :-1]) & (rows.documents[:, 1:] >= 0)
+    weights = torch.where(rows.roles[:, 1:] > 0, 1.0, PROMPT_WEIGHT) * follows
+    return head(
+        hidden.flatten(0, 1),
+        text.embed_tokens.weight,
+        rows.ids[:, 1:].flatten(),
+        weights.flatten(),
+        text.shape.softcap,
+    )
+
+
+def optimizers(model: CausalModel) -> list[torch.optim.Optimizer]:
+    """Muon for the matrices, AdamW for tables and norms."""
+    tables, matrices, vectors = [], [], []
+    for name, parameter in model.named_parameters():
+        place = vectors if parameter.dim() < 2 else tables if "embed_tokens" in name else matrices
+        place.append(parameter)
+    muon = torch.optim.Muon(
+        matrices, lr=MATRIX_RATE, weight_decay=0.01, momentum=0.95, adjust_lr_fn="match_rms_adamw"
+    )
+    adam = torch.optim.AdamW(
+        [*tables, *vectors], lr=OTHER_RATE, weight_decay=0.0, betas=(0.9, 0.98), fused=True
+    )
+    return [muon, adam]
+
+
+def train(out: Path, minutes: float, seed: int) -> None:
+    began, seconds = time.monotonic(), minutes * 60
+    torch.manual_seed(seed)
+    rng = random.Random(seed)
+    tokenizer = train_tokenizer(
+        "".join(text for text, _ in sample(Values(rng))) for _ in range(TOKENIZER_SAMPLES)
+    )
+    model = CausalModel(Shape())
+    print(f"{sum(p.numel() for p in model.parameters()):,} parameters", flush=True)
+    torch._dynamo.config.recompile_limit = 64  # a layer of each kind, for rows of each length
+    for layer in model.model.layers:
+        layer.compile(dynamic=False)
+    head = torch.compile(head_loss, dynamic=False)
+    steppers = optimizers(model)
+    highest = [[group["lr"] for group in one.param_groups] for one in steppers]
+    data, sets = Data(tokenizer, rng), held_out(tokenizer, MEASURED, LONGEST, seed + 1)
+    step, tokens, smooth, reported = 0, 0, 0.0, 0.0
+    while (passed := time.monotonic() - began) < seconds:
+        share = passed / seconds
+        rows = data.rows(stage_at(share))
+        for one, rates in zip(steppers, highest, strict=True):
+            for group, rate in zip(one.param_groups, rates, strict=True):
+                group["lr"] = rate * rate_at(step, share)
+        loss = loss_of(model, rows, head)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        for one in steppers:
+            one.step()
+            one.zero_grad(set_to_none=True)
+        step, tokens = step + 1, tokens + int((rows.documents >= 0).sum())
+        smooth = loss.item() if step == 1 else 0.95 * smooth + 0.05 * loss.item()
+        if passed - reported > REPORT:
+            reported = passed
+            write_checkpoint(model, tokenizer, out)
+            report = {"seconds": round(passed), "step": step, "tokens": tokens, "loss": round(smooth, 3)}
+            print(json.dumps(report | measure(model, sets)), flush=True)
+    write_checkpoint(model, tokenizer, out)
+    print(
+        json.dumps({"step": step, "tokens": tokens, "loss": round(smooth, 3)} | measure(model, sets)),
+        flush=True,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--minutes", type=float, default=65)
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    torch.set_num_threads(2)
+    train(args.out, args.minutes, args.seed)
+
+
+if __name__ == "__main__":
+    main()
