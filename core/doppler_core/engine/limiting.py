@@ -14,7 +14,6 @@ from doppler_core.engine.prompts import Prompt
 from doppler_core.engine.request import GenerateRequest
 from doppler_core.engine.token_mask import CheckedMask
 from doppler_core.text.chat import Control, Piece
-from doppler_core.text.grammar import Grammar
 from doppler_core.text.grammar.masks import constraint
 from doppler_core.text.grammar.table import TokenTable
 from doppler_core.text.grammar.thinking import after_thought
@@ -30,34 +29,34 @@ class Limits:
     def of(self, request: GenerateRequest, prompt: Prompt) -> Future[CheckedMask] | None:
         """The mask of a request that has been checked; None where nothing limits its tokens.
 
-        InputError, here or as what the future fails of: a grammar that is malformed, a tool's schema that can't be
+        The future fails of an InputError: a grammar that is malformed, a tool's schema that can't be
         held, a tool_choice that names no tool.
         """
         if request.mask is not None:
             return _done(CheckedMask(request.mask(), self.table.vocabulary))
-        grammar = _grammar(request, prompt)
-        if grammar is None:
+        if request.grammar is None and (not prompt.tools or _is_free(request)):
             return None
+        return _begun(partial(self._compiled, request, prompt))
+
+    def _compiled(self, request: GenerateRequest, prompt: Prompt) -> CheckedMask:
+        grammar = request.grammar
+        if prompt.tools:
+            grammar = tool_grammar(prompt.tools, request.tool_choice, request.parallel_tool_calls, grammar)
+        assert grammar is not None
         thought = None if prompt.chat_format is None else prompt.chat_format.thought
         if request.thinking and thought is not None:
             grammar = after_thought(grammar, *thought, within=_in_thought(prompt.pieces, thought[0]))
-        return _begun(partial(self._compiled, grammar))
-
-    def _compiled(self, grammar: Grammar) -> CheckedMask:
         return CheckedMask(constraint(self.table, grammar), self.table.vocabulary)
+
+
+def _is_free(request: GenerateRequest) -> bool:
+    """Whether the model may call as it likes: other choices can't be had without a grammar."""
+    return request.tool_choice == "auto" and not request.constrain_tools
 
 
 def _in_thought(pieces: Sequence[Piece], opens: str) -> bool:
     """Whether a prompt ends within a thought."""
     return [piece.token for piece in pieces if isinstance(piece, Control)][-1:] == [opens]
-
-
-def _grammar(request: GenerateRequest, prompt: Prompt) -> Grammar | None:
-    """With tools, what the model calls is held to them; a free choice need not be, unless there is a grammar."""
-    free = request.tool_choice == "auto" and not request.constrain_tools and request.grammar is None
-    if not prompt.tools or free:
-        return request.grammar
-    return tool_grammar(prompt.tools, request.tool_choice, request.parallel_tool_calls, request.grammar)
 
 
 def _done(mask: CheckedMask) -> Future[CheckedMask]:
