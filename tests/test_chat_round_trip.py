@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
+from chat_reply_cases import CASES, Case
 from chat_tokenizers import small_tokenizer
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -77,7 +78,7 @@ def shape(call: ToolCall) -> tuple[str, str]:
     return call.name, json.dumps(call.arguments, sort_keys=True)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(ARGUMENTS, min_size=1, max_size=3), st.sampled_from(["f", "ns.get-it:v1/é"]))
 @example([{mark: mark for mark in GEMMA4.marks}], "f")
 @example([{"a": '<|"|>', '<|"|>': '<|"|>}<tool_call|>'}], "f")
@@ -88,6 +89,16 @@ def test_any_call_comes_back_as_it_was(arguments: list[dict[str, Any]], name: st
     parts = read(reply_of(conversation(calls)))
     assert len(parts) == len(calls)
     assert same(parts, calls)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [case for case in CASES if any(isinstance(call, tuple) for call in case.calls)],
+    ids=lambda case: case.name,
+)
+def test_every_call_that_was_read_is_read_again_from_a_prompt_that_holds_it(case: Case) -> None:
+    calls = [ToolCall(*call) for call in case.calls if not isinstance(call, str)]
+    assert same(read(reply_of(conversation(calls))), calls)
 
 
 @pytest.fixture(scope="module", params=[True, False], ids=["special", "not special"])

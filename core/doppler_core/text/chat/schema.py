@@ -82,7 +82,8 @@ class _Plain:
             return {"$ref": self._keep(reference), **rest}
         meant = self._plain(target, where, reference.rpartition("/")[2], depth + 1)
         rest = self._plain(schema, where, name, depth + 1)
-        return _merged(meant, rest) or {"allOf": [meant], **rest}
+        merged = _merged(meant, rest)
+        return {"allOf": [meant], **rest} if merged is None else merged
 
     def _target(self, reference: object, where: str) -> Any:
         if not isinstance(reference, str) or (reference != "#" and not reference.startswith("#/")):
@@ -182,8 +183,9 @@ def _without_detours(schema: Schema) -> Schema:
         elif len(others) < len(choices):
             continue
         schema = {**rest, key: others}
-        if len(others) == 1 and isinstance(others[0], dict) and (merged := _merged(others[0], rest)):
-            schema = merged
+        if len(others) == 1 and isinstance(others[0], dict):
+            merged = _merged(others[0], rest)
+            schema = schema if merged is None else merged
     return schema
 
 
