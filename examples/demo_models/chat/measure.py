@@ -51,7 +51,7 @@ def measure(model: CausalModel, sets: dict[str, Rows]) -> dict[str, float]:
                 for document in range(int(part.documents[row].max()) + 1):
                     inside = part.documents[row, 1:] == document
                     found = _by_role(hits[row], part.roles[row, 1:], inside)
-                    seen.update(found)
+                    seen.update(list(found))  # of a mapping, a Counter would add the values
                     right.update(role for role, whole in found.items() if whole)
         shares |= {f"{name}.{role}": round(right[role] / seen[role], 3) for role in seen if role != "chat"}
     model.train()

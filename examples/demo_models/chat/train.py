@@ -1,6 +1,6 @@
 """Train the demo chat model from scratch and write it as a Hugging Face folder.
 
-    python train.py OUTPUT_FOLDER [--minutes 65] [--seed 1]
+    python train.py OUTPUT_FOLDER [--minutes 65] [--seed 1] [--start FOLDER --passed 6.7]
 
 Takes nothing but the scripts beside it: conversations are made up as they are needed, none is seen twice. The
 curriculum, the length of the rows and the learning rate follow the clock, so that it ends when it has to.
@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 import torch._dynamo
 import torch.nn.functional as F
-from export import write_checkpoint
+from export import read_model, write_checkpoint
 from measure import held_out, measure
 from model import CausalModel, Shape, attention_masks, soft_capped
 from packing import Rows, clipped, encode, pack
@@ -129,14 +129,17 @@ def optimizers(model: CausalModel) -> list[torch.optim.Optimizer]:
     return [muon, adam]
 
 
-def train(out: Path, minutes: float, seed: int) -> None:
-    began, seconds = time.monotonic(), minutes * 60
+def from_scratch(rng: random.Random) -> tuple[CausalModel, Tokenizer]:
+    texts = ("".join(text for text, _ in sample(Values(rng))) for _ in range(TOKENIZER_SAMPLES))
+    return CausalModel(Shape()), train_tokenizer(texts)
+
+
+def train(out: Path, minutes: float, seed: int, start: Path | None, passed: float) -> None:
+    began, seconds = time.monotonic() - passed * 60, minutes * 60
     torch.manual_seed(seed)
     rng = random.Random(seed)
-    tokenizer = train_tokenizer(
-        "".join(text for text, _ in sample(Values(rng))) for _ in range(TOKENIZER_SAMPLES)
-    )
-    model = CausalModel(Shape())
+    model, tokenizer = read_model(start) if start else from_scratch(rng)
+    model.train()
     print(f"{sum(p.numel() for p in model.parameters()):,} parameters", flush=True)
     torch._dynamo.config.recompile_limit = 64  # a layer of each kind, for rows of each length
     for layer in model.model.layers:
@@ -145,9 +148,9 @@ def train(out: Path, minutes: float, seed: int) -> None:
     steppers = optimizers(model)
     highest = [[group["lr"] for group in one.param_groups] for one in steppers]
     data, sets = Data(tokenizer, rng), held_out(tokenizer, MEASURED, LONGEST, seed + 1)
-    step, tokens, smooth, reported = 0, 0, 0.0, 0.0
-    while (passed := time.monotonic() - began) < seconds:
-        share = passed / seconds
+    step, tokens, smooth, reported = 0, 0, 0.0, passed * 60
+    while (now := time.monotonic() - began) < seconds:
+        share = now / seconds
         rows = data.rows(stage_at(share))
         for one, rates in zip(steppers, highest, strict=True):
             for group, rate in zip(one.param_groups, rates, strict=True):
@@ -160,10 +163,10 @@ def train(out: Path, minutes: float, seed: int) -> None:
             one.zero_grad(set_to_none=True)
         step, tokens = step + 1, tokens + int((rows.documents >= 0).sum())
         smooth = loss.item() if step == 1 else 0.95 * smooth + 0.05 * loss.item()
-        if passed - reported > REPORT:
-            reported = passed
+        if now - reported > REPORT:
+            reported = now
             write_checkpoint(model, tokenizer, out)
-            report = {"seconds": round(passed), "step": step, "tokens": tokens, "loss": round(smooth, 3)}
+            report = {"seconds": round(now), "step": step, "tokens": tokens, "loss": round(smooth, 3)}
             print(json.dumps(report | measure(model, sets)), flush=True)
     write_checkpoint(model, tokenizer, out)
     print(
@@ -177,9 +180,11 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--minutes", type=float, default=65)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--start", type=Path, help="go on with a checkpoint that a run has left")
+    parser.add_argument("--passed", type=float, default=0.0, help="minutes of training that it has behind it")
     args = parser.parse_args()
     torch.set_num_threads(2)
-    train(args.out, args.minutes, args.seed)
+    train(args.out, args.minutes, args.seed, args.start, args.passed)
 
 
 if __name__ == "__main__":
