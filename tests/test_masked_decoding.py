@@ -2,12 +2,15 @@
 
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from doppler_core.engine.request import GenerateRequest
 from doppler_core.errors import InputError
@@ -233,6 +236,66 @@ def test_what_is_no_token_to_skip_is_an_error_of_its_request(opened: Opening, fo
     with pytest.raises(InputError, match=r"mask.forced\(\) is .*: expected token ids, 0 to 299"):
         model.generate(prompt(1, 6), max_tokens=30, mask=lambda: Wrong([FREE] * 9))
     assert list(other.result(10).ids) == answer(executor.size, prompt(3, 8), 30)
+
+
+def test_a_request_for_no_tokens_skips_none(opened: Opening) -> None:
+    model, _ = opened()
+    result = model.generate(prompt(1, 6), max_tokens=0, mask=lambda: Forcing(BEGUN))
+    assert (result.ids, result.finish_reason) == ((), "length")
+
+
+def test_the_prompt_takes_its_time_also_where_the_first_token_needs_none(opened: Opening) -> None:
+    model, _ = opened(seconds=0.02)
+    times = model.generate(
+        prompt(1, 30), max_tokens=6, mask=lambda: Forcing([*BEGUN[:3], FREE, FREE])
+    ).timings
+    # Five chunks of six rows each; the three skipped tokens are a part of the fifth or of one more.
+    assert times.prefill >= 0.1
+    assert times.first_token < times.queue + times.prefill
+    assert times.decode >= 0.02
+
+
+def limited_answer(size: Size, ids: Sequence[int], places: Sequence[Any]) -> list[int]:
+    """What a form makes of the model, from nothing but the ids."""
+    made: list[int] = []
+    for place in places:
+        allowed = sorted(place)
+        made.append(allowed[answer(size, [*ids, *made], 1, Sampling(masked=True))[0] % len(allowed)])
+    return made
+
+
+PLACES = st.lists(st.one_of(st.just(FREE), st.integers(3, 299).map(lambda token: {token})), min_size=1, max_size=20)  # fmt: skip
+
+
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    requests=st.lists(
+        st.tuples(st.integers(0, 2), st.integers(1, 40), st.none() | PLACES), min_size=1, max_size=7
+    ),
+    size=st.builds(
+        Size,
+        context=st.sampled_from([70, 100]),
+        window=st.integers(1, 12),
+        chunk=st.integers(4, 20),
+        slots=st.integers(1, 4),
+        snapshots=st.integers(0, 3),
+    ),
+    loop=st.builds(DecodeLoop, st.sampled_from([1, 3, 8])),
+)
+def test_any_forms_in_any_company_get_what_they_get_alone(
+    tokenizer: Path, requests: list[tuple[int, int, Any]], size: Size, loop: DecodeLoop
+) -> None:
+    """Prompts that begin alike among them, so that places are shared, gone on from, and copied."""
+    with opening(tokenizer) as open_:
+        model, _ = open_(size, loop)
+        handles = []
+        for seed, length, places in requests:
+            mask = None if places is None else partial(Forcing, places)
+            handles.append(model.submit(GenerateRequest(prompt(seed, length), max_tokens=20, mask=mask)))
+        for (seed, length, places), handle in zip(requests, handles, strict=True):
+            ids = prompt(seed, length)
+            wanted = answer(size, ids, 20) if places is None else limited_answer(size, ids, places)
+            assert list(handle.result(20).ids) == wanted[:20]
 
 
 def test_requests_that_all_end_before_a_step_leave_the_engine_well(opened: Opening) -> None:

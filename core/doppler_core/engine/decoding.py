@@ -187,12 +187,11 @@ class Decoder:
         if any(part.slot.run is part.run for part in flight.parts):
             self._measure(flight)  # else nobody has waited for it, perhaps for hours
         for index, part in enumerate(flight.parts):
-            if part.samples:
-                for step in range(flight.steps):
-                    words = outputs["logprobs"][step, index] if "logprobs" in outputs else None
-                    self._hand_out(part, int(outputs["sampled"][step, index, 0]), words, flight.goes_on)
-            elif not part.run.prompt_left:
+            if part.position + len(part.ids) >= len(part.run.job.ids):
                 part.run.job.prompt_done()
+            for step in range(flight.steps if part.samples else 0):
+                words = outputs["logprobs"][step, index] if "logprobs" in outputs else None
+                self._hand_out(part, int(outputs["sampled"][step, index, 0]), words, flight.goes_on)
 
     def _hand_out(self, part: Part, token: int, logprobs: Words | None, went_on: bool) -> None:
         slot, run = part.slot, part.run

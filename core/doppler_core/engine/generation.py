@@ -54,7 +54,7 @@ class GenerateJob:
         self._answer = Answer(ending.strings)
         self._cached = 0
         self._submitted = submitted
-        self._placed = self._first = self._last = 0.0
+        self._placed = self._ran = self._first = self._last = 0.0
         self._made: list[int] = []
         self._logprobs: list[TokenLogprob] = []
         self._told = 0  # tokens that some delta has had
@@ -123,10 +123,11 @@ class GenerateJob:
     def skip(self) -> Sequence[int]:
         """The tokens that must come next, as its mask has it; they are taken as if they had been made.
 
-        None where each has to go through the device all the same: for its probability, or as it is counted there.
+        There are none where each has to go through the device all the same: for its probability, or to be counted.
         """
         mask, sampling = self._mask, self.choice.sampling
-        if mask is None or self.logprobs is not None or sampling.penalized or sampling.biased or self.done():
+        weighed = self.logprobs is not None or sampling.penalized or sampling.biased
+        if mask is None or weighed or self.limit == 0 or self.done():
             return ()
         before = len(self._made)
         for token in mask.forced():
@@ -135,6 +136,7 @@ class GenerateJob:
 
     def prompt_done(self) -> None:
         """Every token of the prompt has been run: the end of a request for no tokens."""
+        self._ran = self._ran or time.perf_counter()
         if self.limit == 0 and not self.done():
             self._finish("length", None)
 
@@ -223,10 +225,11 @@ class GenerateJob:
         now = time.perf_counter()
         placed = self._placed or now
         first, last = self._first or now, self._last or now
-        decode = last - first
+        ran = self._ran or first  # later than the first token where that was skipped
+        decode = max(0.0, last - max(first, ran))
         return Timings(
             queue=placed - self._submitted,
-            prefill=first - placed,
+            prefill=ran - placed,
             first_token=first - self._submitted,
             decode=decode,
             tokens_per_second=(len(self._made) - 1) / decode if len(self._made) > 1 and decode > 0 else 0.0,

@@ -146,7 +146,9 @@ class Usage:
 
 @dataclass(frozen=True)
 class Timings:
-    """Seconds: waiting for a place, running the prompt, from the request to the first token, from that to the last.
+    """Seconds: waiting for a place, running the prompt, from the request to the first token, from both to the last.
+
+    The first token may come before the prompt has run, where a grammar leaves no choice of it.
 
     tokens_per_second: of the tokens after the first; 0 where there are none.
     """
