@@ -1,0 +1,99 @@
+"""Tables of the pages leave nothing out: fields, words, errors, variables, dependencies; and their figures are the plan's."""
+
+import inspect
+import re
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from e2b import Change, e2b_plan
+
+from doppler_core import errors, settings
+from doppler_core.engine.request import Delta, GenerateRequest, GenerateResult, Timings, Usage
+from doppler_core.plan.cost import gpu_resident, numpy_resident
+from doppler_core.plan.profile import apply_profile, profiles
+from doppler_plugins.adapters.generation_words import GenerationWords
+from doppler_plugins.adapters.words import EmbeddingWords
+
+ROOT = Path(__file__).parents[1]
+
+
+def page(name: str) -> str:
+    return (ROOT / name).read_text("utf-8")
+
+
+def named(text: str) -> set[str]:
+    """All that stands in backticks."""
+    return set(re.findall(r"`([^`\n]+)`", text))
+
+
+@pytest.mark.parametrize("kind", [GenerateResult, Delta, Usage, Timings, GenerateRequest])
+def test_every_field_is_on_the_page_about_generating(kind: type) -> None:
+    # A request's first field is the prompt, and a mask is for programs that bring a grammar of their own.
+    assert {field.name for field in fields(kind)} - named(page("docs/generation.md")) <= {"prompt", "mask"}
+
+
+@pytest.mark.parametrize("words", [GenerationWords, EmbeddingWords])
+def test_every_word_and_its_other_names_are_on_langchains_page(
+    words: type[GenerationWords] | type[EmbeddingWords],
+) -> None:
+    assert {*words.model_fields, *words.aliases} <= named(page("docs/langchain.md"))
+
+
+def test_llama_indexs_page_has_the_names_that_only_its_class_takes() -> None:
+    from doppler_plugins.llama_index import DopplerEmbedding, DopplerLLM
+
+    shared = set(named(page("docs/langchain.md")))
+    assert set(DopplerLLM.aliases) - shared <= named(page("docs/llama_index.md"))
+    own = {"embed_batch_size", "embeddings_cache", "title_metadata_key"}
+    assert own <= set(DopplerEmbedding.model_fields) & named(page("docs/llama_index.md"))
+
+
+def test_every_error_is_on_the_page_about_trouble() -> None:
+    tree = {name for name, one in inspect.getmembers(errors, inspect.isclass) if issubclass(one, Exception)}
+    assert tree <= named(page("docs/troubleshooting.md"))
+
+
+def test_every_variable_is_on_a_page() -> None:
+    texts = "".join(page(f"docs/{path.name}") for path in (ROOT / "docs").glob("*.md"))
+    ours = {settings.variable(name).removeprefix("DOPPLER_PLUGINS") for name in settings._VARIABLES}
+    assert all(f"`{name}`" in texts or f"`DOPPLER_PLUGINS{name}`" in texts for name in ours)
+
+
+def test_every_dependency_has_a_sentence() -> None:
+    project = tomllib.loads(page("pyproject.toml"))["project"]
+    extras = [
+        line for name, lines in project["optional-dependencies"].items() if name != "all" for line in lines
+    ]
+    names = {re.split(r"[<>=!~\[ ]", line)[0] for line in (*project["dependencies"], *extras)}
+    _, _, section = page("README.md").partition("## Dependencies")
+    assert names <= named(section)
+
+
+def on_host(data: dict[str, Any]) -> None:
+    data["session"]["perLayerInputs"]["materialization"] = "range_backed"
+
+
+@pytest.mark.parametrize(
+    ("profile", "change", "row"),
+    [
+        ("gpu", None, r"GPU \| `gpu` \(default\).* on the GPU"),
+        ("packed", None, r"GPU \| `packed`: .* on the GPU"),
+        ("gpu", on_host, r"GPU \| `gpu` \| in the file"),
+        ("packed", on_host, r"GPU \| `packed` \| in the file"),
+    ],
+)
+def test_the_memory_that_gemma_4_takes_on_a_gpu_is_what_its_plan_says(
+    profile: str, change: Change | None, row: str
+) -> None:
+    # Ten storage buffers: what hardware GPU adapters have, and the manifest's own gather binds.
+    plan = apply_profile(e2b_plan(change), profiles()[profile], storage_buffers=10)
+    (said,) = re.findall(rf"\| {row} \| ([\d.]+) GB", page("docs/gemma4.md"))
+    assert float(said) == round(gpu_resident(plan) / 1e9, 1)
+
+
+def test_the_memory_that_gemma_4_takes_with_numpy_is_what_its_plan_says() -> None:
+    (said,) = re.findall(r"\| NumPy \| .* \| ([\d.]+) GB", page("docs/gemma4.md"))
+    assert float(said) == round(numpy_resident(e2b_plan()) / 1e9, 1)
