@@ -14,7 +14,7 @@ from doppler_core.errors import ManifestError
 from doppler_core.manifest.digest import kernel_digest
 from doppler_core.plan.fusions import Fusion, apply_fusions
 from doppler_core.plan.kernels import signature
-from doppler_core.plan.op import Kernel, Op, Plan, Scalar
+from doppler_core.plan.op import Kernel, Op, Plan
 from doppler_core.plan.reading import agreed, disputed, weight_for
 from doppler_core.plan.signature import fits
 from doppler_core.settings import data_dir
@@ -47,9 +47,7 @@ class Substitution:
     kernel: str
     entry: str
     stored: tuple[str, ...]
-    replacement: str
-    replacement_entry: str
-    constants: Mapping[str, Scalar]
+    replacement: Kernel
     reason: str
     storage_buffers: int | None = None
 
@@ -130,19 +128,17 @@ def _substitute(op: Op, rules: Sequence[Substitution]) -> Op:
             continue
         if rule.stored and not all(weight.stored in rule.stored for weight in op.weights):
             continue
-        digest = kernel_digest(rule.replacement, rule.replacement_entry)
-        kernel = Kernel(rule.replacement, rule.replacement_entry, digest, dict(rule.constants))
         note = f"for {op.kernel}: {rule.reason}"
         changed = dataclasses.replace(
             op,
-            kernel=kernel,
+            kernel=rule.replacement,
             weights=tuple(
-                weight_for(kernel, one.name, one.shape, one.stored, op.label) for one in op.weights
+                weight_for(rule.replacement, one.name, one.shape, one.stored, op.label) for one in op.weights
             ),
             origin="substituted",
             note="; ".join(part for part in (op.note, note) if part),
         )
-        if fits(signature(kernel), changed):
+        if fits(signature(rule.replacement), changed):
             return changed
     return op
 
@@ -157,9 +153,7 @@ def _read(data: Mapping[str, Any]) -> Profile:
                 kernel=rule["kernel"],
                 entry=rule["entry"],
                 stored=tuple(rule.get("stored", ())),
-                replacement=rule["with"]["kernel"],
-                replacement_entry=rule["with"]["entry"],
-                constants=rule["with"].get("constants", {}),
+                replacement=_read_kernel(rule["with"]),
                 reason=rule["reason"],
                 storage_buffers=rule.get("storageBuffersBelow"),
             )
@@ -172,6 +166,9 @@ def _read(data: Mapping[str, Any]) -> Profile:
 def _read_fusion(rule: Mapping[str, Any]) -> Fusion:
     if "with" not in rule:
         return Fusion(rule["fusion"], rule["reason"])
-    file, entry = rule["with"]["kernel"], rule["with"]["entry"]
-    replacement = Kernel(file, entry, kernel_digest(file, entry), dict(rule["with"].get("constants", {})))
-    return Fusion(rule["fusion"], rule["reason"], (rule["kernel"], rule["entry"]), replacement)
+    return Fusion(rule["fusion"], rule["reason"], (rule["kernel"], rule["entry"]), _read_kernel(rule["with"]))
+
+
+def _read_kernel(data: Mapping[str, Any]) -> Kernel:
+    file, entry = data["kernel"], data["entry"]
+    return Kernel(file, entry, kernel_digest(file, entry), dict(data.get("constants", {})))
