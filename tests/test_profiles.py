@@ -45,7 +45,7 @@ def test_a_rule_puts_a_kernel_of_the_same_meaning_in_place_of_another(name: str,
     replaced = signature(Kernel(rule.kernel, rule.entry, ""))
     replacement = signature(rule.replacement)
     assert replaced.meaning == replacement.meaning
-    assert set(rule.constants) <= set(replacement.overrides)
+    assert set(rule.replacement.constants) <= set(replacement.overrides)
     assert rule.reason
 
 
