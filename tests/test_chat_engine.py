@@ -174,6 +174,16 @@ def test_tokens_of_a_conversation_are_counted_as_they_are_run(engine: Engine) ->
     assert engine.count_tokens(list(TURNS), tools=list(TOOLS)) > engine.count_tokens(TURNS)
 
 
+def test_an_answer_after_a_tools_result_keeps_to_its_grammar_behind_a_thought(engine: Engine) -> None:
+    for thinking in (False, True):
+        found = engine.generate(TURNS, tools=TOOLS, tool_choice="none", grammar=Regex("it is [0-9]{2}"), thinking=thinking, max_tokens=60, temperature=0)  # fmt: skip
+        assert re.fullmatch("it is [0-9]{2}", found.text) or (found.finish_reason, found.text) == (
+            "length",
+            "",
+        )
+        assert thinking or found.text
+
+
 def test_messages_are_the_same_as_objects_and_as_mappings(engine: Engine) -> None:
     said = Message("user", (Text(ASKED[0]["content"]),))
     assert engine.generate([said], max_tokens=8).ids == engine.generate(ASKED, max_tokens=8).ids

@@ -97,3 +97,24 @@ def test_what_goes_wrong_meanwhile_ends_the_step(executor: Executor) -> None:
 def test_a_group_of_steps_leaves_the_host_no_moment(executor: Executor) -> None:
     with pytest.raises(InputError, match="meanwhile is done in one step"):
         executor.submit("decode", step([[1]], [0], [0], ADVANCING), 2, meanwhile=lambda: None)
+
+
+def test_only_a_step_with_something_to_do_meanwhile_is_submitted_in_two(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan, tensors = choosing_plan()
+    gpu = bind_wgpu(plan, tensors, software_gpu(), max_rows=16, max_slots=PLACES)
+    gpu.write_state("mask", 2, allowing(1))
+    submitted: list[object] = []
+    submit = gpu._readback.submit
+
+    def counted(commands: object) -> object:
+        submitted.append(commands)
+        return submit(commands)
+
+    monkeypatch.setattr(gpu._readback, "submit", counted)
+    for meanwhile, count in ((None, 1), (lambda: None, 2)):
+        submitted.clear()
+        gpu.submit("prefill", masked_step(), meanwhile=meanwhile).result()
+        assert len(submitted) == count
+    gpu.close()

@@ -7,9 +7,20 @@ from chat_tokenizers import small_tokenizer
 
 from doppler_core.engine.choice import Choice
 from doppler_core.engine.generation import Ending, GenerateJob
+from doppler_core.engine.prompts import Prompts
 from doppler_core.engine.reply_reader import ReplyReader
-from doppler_core.engine.request import Delta, GenerateResult
-from doppler_core.text.chat import InvalidToolCall, control_ids, format_named
+from doppler_core.engine.request import Delta, GenerateRequest, GenerateResult
+from doppler_core.text.chat import (
+    InvalidToolCall,
+    Message,
+    Reasoning,
+    Text,
+    Tool,
+    ToolCall,
+    ToolResult,
+    control_ids,
+    format_named,
+)
 from doppler_core.text.tokenizer import Tokenizer
 
 FORMAT = format_named("gemma4")
@@ -163,6 +174,23 @@ def test_half_a_character_before_a_control_token_is_one_mark_of_loss(tokenizer: 
     result = reply.says(CALL + "<turn|>")
     assert result is not None
     assert (result.text, len(result.tool_calls)) == ("�", 1)
+
+
+def test_a_reply_goes_on_with_the_thought_that_its_prompt_has_begun(tokenizer: Tokenizer) -> None:
+    """After a tool's result the prompt itself opens the thought."""
+    turns = (
+        Message("user", (Text("Where is it?"),)),
+        Message("assistant", (ToolCall("look", {"at": "moon"}, "1"),)),
+        Message("tool", (ToolResult("there", "look", "1"),)),
+    )
+    prompts = Prompts(tokenizer, FORMAT, tokenizer.token_id("<bos>"))
+    tools = (Tool("look", "Looks.", {"type": "object", "properties": {"at": {"type": "string"}}}),)
+    for thinking, expected in ((True, [Reasoning("T"), Text("A")]), (False, [Text("T"), Text("A")])):
+        prompt = prompts.of(GenerateRequest(turns, tools=tools, thinking=thinking))
+        closes = tokenizer.token_id("<channel|>")
+        assert closes is not None
+        found = [part for token in (*tokenizer.encode("T", bare=True), closes, *tokenizer.encode("A", bare=True)) for part in prompt.reader.push(token)]  # fmt: skip
+        assert [*found, *prompt.reader.finish(cut=False)] == expected
 
 
 def test_what_a_text_prompt_is_answered_stays_as_it_is(tokenizer: Tokenizer) -> None:
