@@ -1,5 +1,6 @@
 """What a model can do in a conversation: asked of its chat format with its own tokenizer."""
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -35,3 +36,17 @@ def test_a_model_can_do_what_its_tokenizer_has_the_tokens_for(
     assert (found.chat, found.tools, found.reasoning) == (chat, tools, reasoning)
     assert found.structured
     assert (found.generates, found.context_length) == (True, 7)
+
+
+@pytest.mark.parametrize(("control", "able"), [(GEMMA3, False), (ALL, True)])
+def test_a_checkpoints_own_template_is_not_run_to_find_out(
+    tmp_path: Path, control: Sequence[str], able: bool
+) -> None:
+    tokenizer = small_tokenizer(tmp_path, control)
+    path = tmp_path / "chat_template.jinja"
+    path.write_text("{% for a in range(100000000) %}{% endfor %}{{ nothing.there.at.all }}")
+    chat_format = choose_format(None, {path.name: path}, tokenizer)
+    begin = time.perf_counter()
+    found = with_chat(Capabilities(generates=True), chat_format, tokenizer)
+    assert time.perf_counter() - begin < 1
+    assert (found.chat, found.tools, found.reasoning) == (True, able, able)

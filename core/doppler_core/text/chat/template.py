@@ -27,6 +27,7 @@ from doppler_core.weights.files import read_json_object, reading, regular_size
 if TYPE_CHECKING:
     from doppler_core.text.chat.sandbox import Sandbox
 
+TEMPLATE = "template"  # what such a chat format is called
 _TEMPLATE, _OLD_TEMPLATE, _CONFIG = "chat_template.jinja", "chat_template.json", "tokenizer_config.json"
 _MOST_BYTES = 1_000_000
 _OF_CALLS = frozenset(mark.token for mark in (CHANNEL, CHANNEL_END, TOOL_CALL, TOOL_CALL_END, QUOTE))
@@ -102,9 +103,9 @@ def template_format(path: Path, text: str, tokens: Mapping[str, str], control: C
         return shield.take_off(rendered, mark)
 
     if not calls:
-        return ChatFormat("template", write, tuple(control))
+        return ChatFormat(TEMPLATE, write, tuple(control))
     return ChatFormat(
-        "template",
+        TEMPLATE,
         write,
         tuple(control),
         parser=Gemma4Reply,
