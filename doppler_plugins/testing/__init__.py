@@ -5,17 +5,26 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from doppler_plugins.testing.llama_index_embedding import LlamaIndexEmbeddingContract
+    from doppler_plugins.testing.llama_index_llm import LlamaIndexLLMContract
 
-__all__ = ["LlamaIndexEmbeddingContract"]
+__all__ = ["LlamaIndexEmbeddingContract", "LlamaIndexLLMContract"]
 
-_HOMES = {"LlamaIndexEmbeddingContract": "doppler_plugins.testing.llama_index_embedding"}
+_HOMES = {
+    "LlamaIndexEmbeddingContract": "doppler_plugins.testing.llama_index_embedding",
+    "LlamaIndexLLMContract": "doppler_plugins.testing.llama_index_llm",
+}
+_PARTS = [
+    f"doppler_plugins.testing.llm_{part}"
+    for part in ("suite", "forms", "concurrency", "tools", "structured", "components")
+]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         import pytest
 
-        pytest.register_assert_rewrite(_HOMES[name])  # so that a failing test shows the values it compared
+        # So that a failing test shows the values it compared.
+        pytest.register_assert_rewrite(*_HOMES.values(), *_PARTS)
         return getattr(importlib.import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

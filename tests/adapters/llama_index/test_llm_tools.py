@@ -1,0 +1,116 @@
+"""How tools and the choice among them get into a request, and what is kept of them."""
+
+from typing import Any, Literal, Optional
+
+import pytest
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.tools import FunctionTool, ToolMetadata
+from pydantic import BaseModel
+
+from doppler_core.errors import InputError
+from doppler_core.text.chat import read_tools
+from doppler_plugins.llama_index import DopplerLLM
+from doppler_plugins.llama_index.tools import choice, tool_mapping
+from tests.adapters.scripted_chat import ScriptedChat
+
+
+class Ticket(BaseModel):
+    """A ticket, perhaps of another one."""
+
+    title: str
+    parent: Optional["Ticket"] = None
+
+
+def create_ticket(
+    description: str,
+    type: Literal["bug", "task"],
+    tags: list[str] | None = None,
+    parent: Ticket | None = None,
+) -> str:
+    """Create a ticket."""
+    return description
+
+
+def ring_bell() -> str:
+    return "dong"
+
+
+CREATE, RING = FunctionTool.from_defaults(create_ticket), FunctionTool.from_defaults(ring_bell)
+
+
+@pytest.fixture
+def llm(chat_script: ScriptedChat) -> DopplerLLM:
+    return DopplerLLM(model="scripted")
+
+
+def test_no_parameter_is_lost_whatever_it_is_called() -> None:
+    (tool,) = read_tools([tool_mapping(CREATE)])
+    assert list(tool.parameters["properties"]) == ["description", "type", "tags", "parent"]
+    assert tool.parameters["required"] == ["description", "type"]
+    assert tool.parameters["properties"]["type"]["enum"] == ["bug", "task"]
+    assert "Ticket" in tool.parameters["$defs"]
+    assert "Create a ticket." in tool.description
+
+
+def test_a_tool_may_take_nothing_and_tell_nothing() -> None:
+    (tool,) = read_tools([tool_mapping(RING)])
+    assert (tool.name, tool.parameters["properties"]) == ("ring_bell", {})
+    silent = FunctionTool(ring_bell, ToolMetadata(name="ring", description="", fn_schema=None))
+    assert read_tools([tool_mapping(silent)])[0].parameters["required"] == ["input"]
+
+
+@pytest.mark.parametrize(
+    ("said", "required", "chosen"),
+    [
+        (None, False, "auto"),
+        (None, True, "required"),
+        ("auto", True, "required"),
+        ("any", False, "required"),
+        ("required", False, "required"),
+        ("none", False, "none"),
+        ("ring_bell", True, "ring_bell"),
+        ({"type": "function", "function": {"name": "ring_bell"}}, False, "ring_bell"),
+        ({"type": "tool", "name": "ring_bell"}, False, "ring_bell"),
+    ],
+)
+def test_every_way_to_say_a_choice(said: Any, required: bool, chosen: str) -> None:
+    assert choice(said, required) == chosen
+
+
+@pytest.mark.parametrize(("said", "required"), [("none", True), ({"type": "function"}, False), ({}, True)])
+def test_a_choice_that_means_nothing_is_an_error(said: Any, required: bool) -> None:
+    with pytest.raises(InputError, match="tool_choice"):
+        choice(said, required)
+
+
+def test_tools_and_choice_reach_the_request(llm: DopplerLLM, chat_script: ScriptedChat) -> None:
+    llm.chat_with_tools([CREATE, RING], "a", tool_choice="ring_bell", temperature=0.0)
+    (*_, _last) = llm.stream_chat_with_tools([RING], "a", tool_required=True, allow_parallel_tool_calls=True)
+    first, second = chat_script.requests
+    assert [tool.name for tool in read_tools(first.tools)] == ["create_ticket", "ring_bell"]
+    assert (first.tool_choice, first.parallel_tool_calls, first.temperature) == ("ring_bell", False, 0.0)
+    assert (second.tool_choice, second.parallel_tool_calls) == ("required", True)
+
+
+def test_tools_of_a_plain_chat_are_read_in_every_form(llm: DopplerLLM, chat_script: ScriptedChat) -> None:
+    llm.chat([ChatMessage(content="a")], tools=[RING, tool_mapping(CREATE)], tool_choice="none")
+    (request,) = chat_script.requests
+    assert [tool.name for tool in read_tools(request.tools)] == ["ring_bell", "create_ticket"]
+    assert (request.tool_choice, request.parallel_tool_calls) == ("none", True)
+
+
+def test_no_tools_are_no_tools(llm: DopplerLLM, chat_script: ScriptedChat) -> None:
+    llm.chat_with_tools([], "a", allow_parallel_tool_calls=True)
+    assert (chat_script.requests[0].tools, chat_script.requests[0].tool_choice) == ((), "auto")
+    llm.chat_with_tools([], "a", tool_required=True)
+    assert chat_script.requests[1].tool_choice == "required", "the engine says what is wrong with that"
+
+
+def test_the_question_follows_the_history(llm: DopplerLLM, chat_script: ScriptedChat) -> None:
+    history = [ChatMessage(role="system", content="s")]
+    llm.chat_with_tools([RING], user_msg="a", chat_history=history)
+    llm.chat_with_tools([RING], user_msg=ChatMessage(role="developer", content="a"), chat_history=history)
+    llm.chat_with_tools([RING], chat_history=history)
+    roles = [[message.role for message in request.prompt] for request in chat_script.requests]
+    assert roles == [["system", "user"], ["system", "developer"], ["system"]]
+    assert len(history) == 1
