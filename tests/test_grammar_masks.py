@@ -159,6 +159,7 @@ def test_constraints_of_one_grammar_know_nothing_of_each_other(opened: Opened) -
         ),
         (Regex("(a"), "unclosed group"),
         (Regex("(?=a)b"), "look-around"),
+        (Lark("start: A\nA: /a/ & /b/"), "no text fits it"),
         (Regex(""), "a regular expression that is not empty"),
         (JsonSchema({"not": {}}), "schema: #: not"),
         ("[a-z]+", "expected JsonSchema, Regex or Lark, got str"),

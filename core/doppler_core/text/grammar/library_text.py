@@ -6,13 +6,11 @@ from typing import Any
 
 from doppler_core.errors import InputError
 from doppler_core.text.grammar.form import Grammar, JsonSchema, Lark, Regex
-from doppler_core.text.grammar.json_form import json_form
-from doppler_core.text.grammar.nesting import check_rules, check_shapes
-from doppler_core.text.grammar.pattern import lark_regex
+from doppler_core.text.grammar.json_notation import JsonNotation
+from doppler_core.text.grammar.lark_text import lark_regex
+from doppler_core.text.grammar.nesting import check_rules
 from doppler_core.text.grammar.schema import read_schema
-
-# Nothing but the values: a model without a clue would write whitespace for ever.
-_COMPACT = {"whitespace_flexible": False, "item_separator": ",", "key_separator": ":"}
+from doppler_core.text.grammar.value_rules import ValueRules
 
 
 def library_text(grammar: Grammar) -> str:
@@ -28,9 +26,9 @@ def _named(name: str, grammar: object) -> Iterator[tuple[str, dict[str, Any]]]:
     """The grammar by its name, and its parts by theirs; the first is where the text starts."""
     match grammar:
         case JsonSchema(schema):
-            shapes = read_schema(schema)
-            check_shapes(shapes)
-            yield name, {"json_schema": json_form(shapes) | {"x-guidance": _COMPACT}}
+            rules = ValueRules(JsonNotation())
+            root = rules.of(read_schema(schema))
+            yield from _named(name, Lark(f"start: {root}\n{rules.text()}"))
         case Regex(pattern):
             yield name, {"lark_grammar": f"start: {_regex(pattern)}"}
         case Lark(text, parts):

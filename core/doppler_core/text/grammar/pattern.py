@@ -3,8 +3,9 @@
 JSON Schema looks for a pattern anywhere in a text, and its anchors say otherwise; a grammar has no anchors.
 """
 
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from doppler_core.text.grammar.schema_keys import fault
 
@@ -78,13 +79,6 @@ def whole_pattern(pattern: str, path: str) -> str:
     return whole
 
 
-def lark_regex(pattern: str) -> str:
-    """An expression as Lark writes it."""
-    from llguidance import regex_to_lark
-
-    return f"/{regex_to_lark(pattern, use_ascii='')}/"
-
-
 def _branches(pattern: str) -> Iterator[list[str]]:
     """The pieces of each alternative at the top."""
     branch: list[str] = []
@@ -114,9 +108,29 @@ def _anchored(pieces: list[str]) -> str:
     return f"{'' if begins else _ANY}(?:{inner}){'' if ends else _ANY}"
 
 
+def text_schema(least: int, most: int | None, patterns: Sequence[str]) -> str:
+    """A text that matches all of these as a whole, as llguidance reads JSON Schema."""
+    matched = [{"pattern": f"^(?:{pattern})$"} for pattern in patterns]
+    counts = {"minLength": least} | ({} if most is None else {"maxLength": most})
+    return json.dumps({"type": "string", "allOf": matched} | counts)
+
+
+def has_text(least: int, most: int | None, patterns: Sequence[str]) -> bool:
+    """Whether some text matches all of these."""
+    from llguidance import LLMatcher
+
+    return not _fault_of(LLMatcher.grammar_from_json_schema(text_schema(least, most, patterns)))
+
+
 def _fault(whole: str) -> str:
     """What the library finds wrong with an expression, in a line; "" where nothing is."""
     from llguidance import LLMatcher
 
-    is_fault, messages = LLMatcher.validate_grammar_with_warnings(LLMatcher.grammar_from_regex(whole))
+    return _fault_of(LLMatcher.grammar_from_regex(whole))
+
+
+def _fault_of(grammar: str) -> str:
+    from llguidance import LLMatcher
+
+    is_fault, messages = LLMatcher.validate_grammar_with_warnings(grammar)
     return " ".join(str(messages[0]).split())[-200:] if is_fault else ""

@@ -9,7 +9,8 @@ from typing import Any
 
 from doppler_core.errors import InputError
 from doppler_core.text.chat.json_values import json_object
-from doppler_core.text.grammar.pattern import format_pattern, whole_pattern
+from doppler_core.text.grammar.number_limits import has_number
+from doppler_core.text.grammar.pattern import format_pattern, has_text, whole_pattern
 from doppler_core.text.grammar.schema_alternatives import alternatives, target
 from doppler_core.text.grammar.schema_keys import COMBINING, KEYS, NUMBER_KEYS, canonical, fault, is_a, limits
 from doppler_core.text.grammar.schema_merge import Limits
@@ -152,10 +153,18 @@ class _Plain:
             and (pattern := format_pattern(self._keys["format"], self._path)) is not None
         ):
             patterns.append(pattern)
+        if (
+            len(patterns) + bool(least) + (most is not None) > 1
+            and patterns
+            and not has_text(least, most, patterns)
+        ):
+            key = "pattern" if "pattern" in self._keys else "format"
+            raise fault(self._path, key, "no text matches all that holds at once")
         return Text(least, most, tuple(patterns))
 
     def _number(self, whole: bool = False) -> Shape:
-        return Number(whole, tuple((key, self._keys[key]) for key in NUMBER_KEYS if key in self._keys))
+        limits = {key: self._keys[key] for key in NUMBER_KEYS if key in self._keys}
+        return Number(whole, tuple(limits.items())) if has_number(limits, whole) else NOTHING
 
     def _integer(self) -> Shape:
         return self._number(whole=True)

@@ -111,6 +111,9 @@ def _compiled(tokens: Any, text: str) -> Any:
     from llguidance import LLMatcher, LLParserLimits
 
     matcher = LLMatcher(tokens, text, log_level=0, limits=LLParserLimits(verbose_errors=False))
+    if not matcher.is_error():
+        matcher.compute_bitmask()  # a contradiction shows with the first mask
     if matcher.is_error():
-        raise InputError(f"grammar: {matcher.get_error().strip()[:2000]}")
+        error = matcher.get_error().removesuffix("<non-verbose/>").strip()
+        raise InputError(f"grammar: {'no text fits it' if error.startswith('NoExtension') else error[:2000]}")
     return matcher

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from doppler_core.errors import InputError
 from doppler_core.text.chat.gemma4_marks import TOOL_CALL, TOOL_CALL_END
 from doppler_core.text.chat.messages import Tool
-from doppler_core.text.grammar.call_values import ValueRules, literal
+from doppler_core.text.grammar.call_notation import CallNotation, literal
 from doppler_core.text.grammar.form import Grammar, Lark
 from doppler_core.text.grammar.schema import read_schema
+from doppler_core.text.grammar.value_rules import ValueRules
 
 CHOICES = ("auto", "none", "required")
 
@@ -30,7 +31,7 @@ def tool_grammar(
     said = "SAID?" if otherwise is None else "@otherwise"
     if choice == "none":
         return Lark(f"start: {said}\n{_SAID}", parts)
-    rules = ValueRules()
+    rules = ValueRules(CallNotation())
     named = {tool.name: tool for tool in tools}
     if choice not in CHOICES and choice not in named:
         raise InputError(
