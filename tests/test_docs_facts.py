@@ -56,6 +56,22 @@ def test_every_error_is_on_the_page_about_trouble() -> None:
     assert tree <= named(page("docs/troubleshooting.md"))
 
 
+def test_the_messages_that_the_page_about_trouble_quotes_are_said_somewhere() -> None:
+    code = [
+        path.read_text("utf-8")
+        for name in ("core", "doppler_plugins")
+        for path in (ROOT / name).rglob("*.py")
+    ]
+    # A message may go on over several lines of its source, and have an `f` on each.
+    said = re.sub(r'"\s+f?"', "", "\n".join(code))
+    rows = re.findall(r"^\| ([^|]*)", page("docs/troubleshooting.md"), re.MULTILINE)
+    quoted = [
+        part.strip() for row in rows for text in re.findall(r'"([^"]+)"', row) for part in text.split("...")
+    ]
+    assert len(quoted) > 10
+    assert [part for part in quoted if part not in said] == []
+
+
 def test_every_variable_is_on_a_page() -> None:
     texts = "".join(page(f"docs/{path.name}") for path in (ROOT / "docs").glob("*.md"))
     ours = {settings.variable(name).removeprefix("DOPPLER_PLUGINS") for name in settings._VARIABLES}
