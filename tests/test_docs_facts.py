@@ -78,6 +78,12 @@ def test_every_variable_is_on_a_page() -> None:
     assert all(f"`{name}`" in texts or f"`DOPPLER_PLUGINS{name}`" in texts for name in ours)
 
 
+def test_the_declaration_of_a_plugin_is_that_of_the_example_package() -> None:
+    (block,) = re.findall(r"^```toml\n(.*?)^```$", page("docs/plugins.md"), re.MULTILINE | re.DOTALL)
+    example = tomllib.loads(page("tests/plugins/doppler_plugins_example/pyproject.toml"))
+    assert tomllib.loads(block)["project"]["entry-points"] == example["project"]["entry-points"]
+
+
 def test_every_dependency_has_a_sentence() -> None:
     project = tomllib.loads(page("pyproject.toml"))["project"]
     extras = [
