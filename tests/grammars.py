@@ -58,10 +58,13 @@ def text_of(tokenizer: Tokenizer, tokens: list[int]) -> str:
     return b"".join(names.get(token, tokenizer.piece(token)) for token in tokens).decode()
 
 
-def random_schema(rng: random.Random) -> Schema:
-    """A schema of an object, of all that a grammar can hold, with definitions that refer to themselves."""
-    names = [f"D{index}" for index in range(rng.randint(0, 2))]
-    root = _record(rng, 3, names)
+def random_schema(rng: random.Random, depth: int = 3, definitions: int = 2) -> Schema:
+    """A schema of an object, of all that a grammar can hold, with definitions that refer to themselves.
+
+    depth: how many objects and lists may stand in each other, definitions apart. definitions: how many at most.
+    """
+    names = [f"D{index}" for index in range(rng.randint(0, definitions))]
+    root = _record(rng, depth, names)
     if names:
         root["$defs"] = {name: _definition(rng, name, names) for name in names}
     return root
@@ -156,10 +159,8 @@ def _text(rng: random.Random) -> Schema:
         {"pattern": "^(yes|no)", "maxLength": 6},
         {"pattern": "[0-9]", "maxLength": 4},
         {"pattern": '^["\\\\/]{1,3}$'},
-        *(
-            {"format": name}
-            for name in ("date", "time", "date-time", "uuid", "ipv4", "ipv6", "email", "duration")
-        ),
+        *({"format": name} for name in ("date", "time", "date-time", "uuid", "ipv4", "ipv6", "duration")),
+        {"format": "email", "maxLength": 16},
         {"format": "password", "maxLength": 3},
     ]
     return {"type": "string"} | rng.choice(limits)
