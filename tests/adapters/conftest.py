@@ -28,6 +28,10 @@ def chat_script(monkeypatch: pytest.MonkeyPatch) -> ScriptedChat:
 
 @pytest.fixture(scope="class")
 def bundled_model(request: pytest.FixtureRequest) -> Iterator[None]:
-    """The bundled model for classes that say on which `device`, open from their first test to their last."""
-    with open_engine("demo-embedding", EngineSettings(device=request.cls.device)):
+    """The bundled model for classes that say on which `device`, open from their first test to their last.
+
+    Which one it is they may say as `bundled`.
+    """
+    name = getattr(request.cls, "bundled", "demo-embedding")
+    with open_engine(name, EngineSettings(device=request.cls.device)):
         yield
