@@ -27,6 +27,7 @@ except ModuleNotFoundError as error:
 
 from doppler_plugins.langchain.answer import PROVIDER, Answer
 from doppler_plugins.langchain.call import Call, chat_call, identifying_params
+from doppler_plugins.langchain.counting import countable
 from doppler_plugins.langchain.errors import translated
 from doppler_plugins.langchain.messages import core_messages
 from doppler_plugins.langchain.profile import LazyProfile
@@ -42,7 +43,7 @@ class ChatDoppler(GenerationWords, BaseChatModel):
         model.invoke("Why do owls fly without a sound?")
 
     The words are those of `GenerationWords`, and BaseChatModel's own. Constructing one opens nothing; the first call,
-    or the first look into `profile`, does. A call may say most words otherwise (`model.bind(temperature=1)`), `model`
+    or the first look into `profile`, does; on an event loop `await model.awarmup()` before an agent looks into it. A call may say most words otherwise (`model.bind(temperature=1)`), `model`
     too, and what one answer may be: `response_format`, or a `grammar` of core.
     """
 
@@ -117,9 +118,16 @@ class ChatDoppler(GenerationWords, BaseChatModel):
     def get_num_tokens_from_messages(
         self, messages: Sequence[BaseMessage], tools: Sequence[Any] | None = None
     ) -> int:
-        """Tokens of a conversation as this model runs it: chat format, tools, and the turn it would begin, included."""
+        """Tokens of a conversation as this model runs it: chat format, tools, and the turn it would begin, included.
+
+        A part of a conversation that no model could go on from (it begins with a tool's result, or ends with a call)
+        is counted as the shortest one that holds it.
+        """
+        if not messages:
+            return 0
         with translated():
-            return generating.count_tokens(self._lazy, core_messages(messages), tool_mappings(tools or ()))
+            prompt = countable(core_messages(messages))
+            return generating.count_tokens(self._lazy, prompt, tool_mappings(tools or ()))
 
     @property
     def _llm_type(self) -> str:

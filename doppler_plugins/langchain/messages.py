@@ -35,18 +35,15 @@ _ROLES: dict[str, Role] = {
 def core_messages(messages: Sequence[BaseMessage]) -> tuple[Message, ...]:
     """The conversation in core's form. InputError names the message that has none.
 
-    A tool's result gets the name of the call that it answers. A call that could not be read (`invalid_tool_calls`) was
-    never run and is left out.
+    A call that could not be read (`invalid_tool_calls`) was never run and is left out.
     """
-    names: dict[str, str] = {}
     found: list[Message] = []
     for index, message in enumerate(messages):
         where = f"message {index}"
         if isinstance(message, ToolMessage):
-            found.append(_tool_turn(message, names, where))
+            found.append(_tool_turn(message, where))
             continue
         role, parts = _role(message, where), _parts(message, where)
-        names.update({part.id: part.name for part in parts if isinstance(part, ToolCall) and part.id})
         if role == "user" and (results := [part for part in parts if isinstance(part, ToolResult)]):
             # Anthropic's users bring the results.
             found.append(Message("tool", tuple(results)))
@@ -98,13 +95,13 @@ def _calls(message: AIMessage, blocks: Sequence[Any]) -> list[ToolCall]:
     return calls + written
 
 
-def _tool_turn(message: ToolMessage, names: dict[str, str], where: str) -> Message:
+def _tool_turn(message: ToolMessage, where: str) -> Message:
     blocks = [] if isinstance(message.content, str) else [inner(block) for block in message.content_blocks]
     shown = [block for block in blocks if isinstance(block, dict) and block.get("type") in MEDIA]
     said = [block for block in blocks if block not in shown]
     result = ToolResult(
         message.content if isinstance(message.content, str) else content_of(said),
-        name=message.name or names.get(message.tool_call_id, ""),
+        name=message.name or "",
         call_id=message.tool_call_id,
         is_error=message.status == "error",
     )

@@ -23,6 +23,8 @@ from doppler_core.engine.request import (
 )
 from doppler_core.errors import InputError, ModelNotFoundError, TextTooLongError
 from doppler_core.settings import EngineSettings
+from doppler_core.text.chat import read_messages, read_tools
+from doppler_core.text.chat.form import ReplyParser
 from doppler_core.text.chat.gemma4 import GEMMA4
 from doppler_core.text.chat.messages import InvalidToolCall, Message, Reasoning, Text, ToolCall
 from doppler_plugins.sharing import share
@@ -99,7 +101,7 @@ class Job:
     reason: FinishReason | None = None
 
     def __post_init__(self) -> None:
-        self.parser = GEMMA4.parser() if GEMMA4.parser and not isinstance(self.request.prompt, str) else None
+        self.parser = _parser(self.request)
 
     def say(self) -> None:
         most = self.request.max_tokens
@@ -165,6 +167,14 @@ class Job:
     def _usage(self) -> Usage:
         thoughts = sum(isinstance(part, Reasoning) for part in self.parts)
         return Usage(self.prompt_tokens, self.prompt_tokens // 2, self.said, thoughts)
+
+
+def _parser(request: GenerateRequest) -> ReplyParser | None:
+    """Of a reply to the conversation as Gemma 4 would read it, which it has to be able to; None for a text."""
+    if isinstance(request.prompt, str) or GEMMA4.parser is None:
+        return None
+    messages = read_messages(request.prompt)  # type: ignore[arg-type]
+    return GEMMA4.parser(GEMMA4.render(messages, read_tools(request.tools), request.thinking))
 
 
 class Driver:

@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_core.messages import AIMessage, AIMessageChunk, ToolMessage
 from langchain_core.output_parsers import StrOutputParser
 
 from doppler_core.engine.request import GenerateRequest
@@ -150,6 +150,17 @@ def test_a_thought_without_an_end_is_no_answer(chat_script: ScriptedChat) -> Non
     for message in both(model):
         assert message.text == ""
         assert message.response_metadata["finish_reason"] == "length"
+
+
+def test_a_thought_that_the_prompt_has_opened_is_no_answer(chat_script: ScriptedChat) -> None:
+    """After a tool's result Gemma 4's prompt has opened the thought: the reply begins within it."""
+    asked = AIMessage("", tool_calls=[{"name": "f", "args": {}, "id": "c1", "type": "tool_call"}])
+    history = [("human", "Hi"), asked, ToolMessage("3", tool_call_id="c1")]
+    tool = {"name": "f", "description": "", "input_schema": {"type": "object", "properties": {}}}
+    model = saying(chat_script, "T<channel|>A", thinking=True).bind_tools([tool])
+    for message in both(model, history):
+        assert message.text == "A"
+        assert message.content_blocks[0]["reasoning"] == "T"
 
 
 def test_earlier_thoughts_reach_core_as_thoughts(chat_script: ScriptedChat) -> None:

@@ -19,6 +19,7 @@ from langchain_core.messages import (
 from doppler_core.errors import InputError
 from doppler_core.text.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
 from doppler_plugins.langchain import ChatDoppler
+from doppler_plugins.langchain.counting import countable
 from doppler_plugins.langchain.messages import core_messages
 from tests.adapters.scripted_chat import ScriptedChat
 
@@ -143,10 +144,10 @@ def test_thoughts(message: AIMessage) -> None:
     assert only(message).parts == (Reasoning("T"), Text("A"))
 
 
-def test_a_result_takes_the_name_of_its_call() -> None:
+def test_a_result_names_its_call() -> None:
     asked = AIMessage("", tool_calls=[CALL])  # type: ignore[list-item]
     plain = ToolMessage("3", tool_call_id="c1")
-    assert core_messages([asked, plain])[1] == Message("tool", (ToolResult("3", "f", "c1"),))
+    assert core_messages([asked, plain])[1] == Message("tool", (ToolResult("3", "", "c1"),))
     failed = ToolMessage("no", tool_call_id="c1", name="g", status="error")
     assert core_messages([asked, failed])[1] == Message("tool", (ToolResult("no", "g", "c1", True),))
 
@@ -175,3 +176,19 @@ def test_results_that_a_user_brings_are_a_turn_of_the_tool() -> None:
         Message("user", (Text("w"),)),
     )
     assert [message.role for message in core_messages([HumanMessage([result])])] == ["tool"]
+
+
+def test_a_part_of_a_conversation_is_made_one_that_can_be_read() -> None:
+    history = core_messages([
+        HumanMessage("a"),
+        AIMessage("", tool_calls=[CALL, CALL | {"id": "c2"}]),  # type: ignore[list-item]
+        ToolMessage("3", tool_call_id="c1"),
+        ToolMessage("4", tool_call_id="c2"),
+        AIMessage("b"),
+    ])  # fmt: skip
+    assert countable(history) == history
+    call = Message("assistant", (ToolCall("tool", {}, "c2"),))
+    assert countable(history[3:]) == (call, *history[3:])
+    assert countable(history[:3]) == (*history[:3], Message("tool", (ToolResult("", "f", "c2"),)))
+    empty = Message("tool", (ToolResult("", "f", "c1"), ToolResult("", "f", "c2")))
+    assert countable((*history[:2], history[4])) == (*history[:2], empty, history[4])
