@@ -42,9 +42,11 @@ class ChatDoppler(GenerationWords, BaseChatModel):
         model = ChatDoppler(model="hf:google/gemma-4-E2B-it", temperature=0)
         model.invoke("Why do owls fly without a sound?")
 
-    The words are those of `GenerationWords`, and BaseChatModel's own. Constructing one opens nothing; the first call,
-    or the first look into `profile`, does; on an event loop `await model.awarmup()` before an agent looks into it. A call may say most words otherwise (`model.bind(temperature=1)`), `model`
-    too, and what one answer may be: `response_format`, or a `grammar` of core.
+    The words are those of `GenerationWords`, and BaseChatModel's own. A call may say most of them otherwise
+    (`model.bind(temperature=1)`), `model` too, and what its answer may be: `response_format`, or a `grammar` of core.
+
+    Constructing one opens nothing; the first call does, or the first look into `profile`, which waits for it: where an
+    agent with a `response_format` looks into it on an event loop, `await model.awarmup()` before.
     """
 
     @model_validator(mode="before")

@@ -38,6 +38,11 @@ def json_schema(described: Described) -> dict[str, Any]:
         ) from error
 
 
+def is_pydantic(described: object) -> bool:
+    """Whether it is a pydantic class, of either version; data of every other kind is a dict."""
+    return isinstance(described, type) and issubclass(described, BaseModel | BaseModelV1)
+
+
 def schema_name(described: Described) -> str:
     """What a tool with this schema is called."""
     if isinstance(described, type):

@@ -19,6 +19,7 @@ from doppler_plugins.langchain.schemas import (
     Described,
     as_described,
     as_function,
+    is_pydantic,
     json_schema,
     schema_name,
     strict_json,
@@ -78,7 +79,7 @@ def _binding(described: Described | None, method: Method, strict: bool | None) -
 def _parser(described: Described | None, method: Method) -> Runnable[Any, Any]:
     if method == "function_calling":
         return CallParser(described=described)
-    return TextParser(described=described) if isinstance(described, type) else StreamedJson()
+    return TextParser(described=described) if is_pydantic(described) else StreamedJson()
 
 
 class CallParser(BaseGenerationOutputParser[Any]):

@@ -159,9 +159,10 @@ def test_an_answer_cut_at_max_tokens_says_that(chat_script: ScriptedChat) -> Non
 
 
 def test_dicts_are_streamed_as_they_grow(model: ChatDoppler) -> None:
-    parts = list(model.with_structured_output(Person.model_json_schema()).stream("Who?"))
-    assert parts[0] == {}
-    assert parts[-1] == {"name": "Ada", "age": 36}
+    for schema in (Person.model_json_schema(), PersonDict):
+        parts = list(model.with_structured_output(schema).stream("Who?"))
+        assert parts[0] == {}
+        assert parts[-1] == {"name": "Ada", "age": 36}
 
 
 def test_it_takes_a_prompt_before_and_a_call_beside(model: ChatDoppler, chat_script: ScriptedChat) -> None:
