@@ -71,9 +71,10 @@ class Tokenizer:
 
     def pieces(self) -> Iterator[bytes]:
         """The piece of each id that the embedding table has a row for, in order. None of them is kept."""
-        with self._blamed("it can't decode its own tokens"):
-            for number in range(self.vocabulary):
-                yield self._piece(number)
+        for begin in range(0, self.vocabulary, 4096):
+            with self._blamed("it can't decode its own tokens"):
+                some = [self._piece(number) for number in range(begin, min(begin + 4096, self.vocabulary))]
+            yield from some
 
     def control_name(self, number: int) -> str | None:
         """The text of a control token by its id; None for any other token."""

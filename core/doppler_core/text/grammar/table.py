@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from doppler_core.errors import InputError
+from doppler_core.errors import EngineClosedError, InputError
 from doppler_core.text.tokenizer import Tokenizer
 
 # Compiled grammars that are kept. One takes tens of kilobytes to a few megabytes, by how much of it was visited.
@@ -41,7 +41,8 @@ class TokenTable:
         """Begin to make the table, unless that has begun. Returns at once."""
         with self._lock:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._make, name="token-table", daemon=True)
+                # Not a daemon: native code that is at work when the interpreter goes away ends the process badly.
+                self._thread = threading.Thread(target=self._make, name="doppler-plugins token table")
                 self._thread.start()
 
     def matcher(self, text: str) -> Any:
@@ -80,6 +81,7 @@ class TokenTable:
         source = _Source(self._tokenizer, self._ends, self._marks)
         # In two calls, as each holds the interpreter's lock to its end.
         tokens = LLTokenizer(source, eos_token=self._ends, slices=[])
+        _check_wanted()
         return tokens.with_slices(LLTokenizer.general_slices())
 
 
@@ -95,7 +97,12 @@ class _Source:
             for text in sorted(tokenizer.control.union(marks))
             if (number := tokenizer.token_id(text)) is not None and number < tokenizer.vocabulary
         }
-        self.tokens = list(tokenizer.pieces())
+        self.tokens: list[bytes] = []
+        for number, piece in enumerate(tokenizer.pieces()):
+            if number % 4096 == 0:
+                _check_wanted()
+            self.tokens.append(piece)
+        _check_wanted()
         for number, text in control.items():
             self.tokens[number] = text.encode()
         self.special_token_ids = sorted(control.keys() | set(ends))
@@ -105,6 +112,12 @@ class _Source:
     def __call__(self, text: str) -> list[int]:
         """The ids of a text that a grammar forces."""
         return self._encode(text, bare=True)
+
+
+def _check_wanted() -> None:
+    """EngineClosedError where the process is about to end, and waits for this thread."""
+    if not threading.main_thread().is_alive():
+        raise EngineClosedError("the process ends")
 
 
 def _compiled(tokens: Any, text: str) -> Any:
