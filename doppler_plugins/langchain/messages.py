@@ -4,7 +4,7 @@ Takes messages whose content is a text, standard blocks of v0 or v1, or OpenAI's
 one way in. It knows no chat format: what a model has no turn for is for its format to say.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langchain_core.messages import (
@@ -77,26 +77,37 @@ def _parts(message: BaseMessage, where: str) -> tuple[Part, ...]:
         return (ToolResult(message.text, name=message.name),)
     if isinstance(message.content, str) and not isinstance(message, AIMessage):
         return (Text(message.content),) if message.content else ()
-    blocks = message.content_blocks
+    blocks = _blocks(message, where)
     parts = [part_of(block, f"{where}, part {number}") for number, block in enumerate(blocks)]
-    calls = _calls(message, blocks) if isinstance(message, AIMessage) else []
+    calls = _calls(message, blocks, where) if isinstance(message, AIMessage) else []
     return (*(part for part in parts if part is not None), *calls)
 
 
-def _calls(message: AIMessage, blocks: Sequence[Any]) -> list[ToolCall]:
+def _blocks(message: BaseMessage, where: str) -> Sequence[Any]:
+    try:
+        return message.content_blocks
+    except Exception as error:
+        # LangChain's translators of other models' blocks take these to be whole.
+        raise InputError(f"{where}: its content blocks can't be read: {error!r}") from error
+
+
+def _calls(message: AIMessage, blocks: Sequence[Any], where: str) -> list[ToolCall]:
     calls = [ToolCall(call["name"], call["args"], call.get("id") or "") for call in message.tool_calls]
     known = {call.id for call in calls}
     # A message made of blocks alone may have calls that its `tool_calls` lack.
-    written = [
-        ToolCall(block["name"], block["args"], block.get("id") or "")
-        for block in blocks
-        if block.get("type") == "tool_call" and (block.get("id") or "") not in known
-    ]
-    return calls + written
+    written = [_call(block, where) for block in blocks if block.get("type") == "tool_call"]
+    return calls + [call for call in written if call.id not in known]
+
+
+def _call(block: Mapping[str, Any], where: str) -> ToolCall:
+    name, arguments, number = block.get("name"), block.get("args"), block.get("id") or ""
+    if not (isinstance(name, str) and isinstance(arguments, Mapping) and isinstance(number, str)):
+        raise InputError(f"{where}: a tool_call block without a name, or whose args are no mapping")
+    return ToolCall(name, arguments, number)
 
 
 def _tool_turn(message: ToolMessage, where: str) -> Message:
-    blocks = [] if isinstance(message.content, str) else [inner(block) for block in message.content_blocks]
+    blocks = [] if isinstance(message.content, str) else [inner(block) for block in _blocks(message, where)]
     shown = [block for block in blocks if isinstance(block, dict) and block.get("type") in MEDIA]
     said = [block for block in blocks if block not in shown]
     result = ToolResult(

@@ -1,9 +1,12 @@
 """LangChain's messages as core's: every form of content, every role, and what is refused."""
 
 import base64
+import contextlib
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from langchain_core import exceptions
 from langchain_core.messages import (
     AIMessage,
@@ -15,12 +18,14 @@ from langchain_core.messages import (
     SystemMessage,
     ToolMessage,
 )
+from pydantic import ValidationError
 
 from doppler_core.errors import InputError
 from doppler_core.text.chat.messages import Media, Message, Reasoning, Text, ToolCall, ToolResult
 from doppler_plugins.langchain import ChatDoppler
 from doppler_plugins.langchain.counting import countable
 from doppler_plugins.langchain.messages import core_messages
+from doppler_plugins.langchain.parts import MEDIA
 from tests.adapters.scripted_chat import ScriptedChat
 
 PNG = base64.b64encode(b"pixels").decode()
@@ -192,3 +197,31 @@ def test_a_part_of_a_conversation_is_made_one_that_can_be_read() -> None:
     assert countable(history[:3]) == (*history[:3], Message("tool", (ToolResult("", "f", "c2"),)))
     empty = Message("tool", (ToolResult("", "f", "c1"), ToolResult("", "f", "c2")))
     assert countable((*history[:2], history[4])) == (*history[:2], empty, history[4])
+
+
+KINDS = st.sampled_from((*MEDIA, "text", "text-plain", "refusal", "reasoning", "thinking", "tool_use", "tool_result",
+                         "tool_call", "tool_call_chunk", "image_url", "input_audio", "file", "non_standard", "other"))  # fmt: skip
+KEYS = st.sampled_from(("text", "reasoning", "thinking", "base64", "url", "image_url", "input_audio", "mime_type", "source",
+                        "source_type", "data", "id", "name", "args", "input", "content", "tool_use_id", "value"))  # fmt: skip
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from(("", "a", PNG, f"data:image/png;base64,{PNG}")),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(KEYS, inner, max_size=2),
+    max_leaves=4,
+)
+BLOCKS = st.text(max_size=3) | st.builds(
+    lambda kind, rest: {"type": kind} | rest, KINDS, st.dictionaries(KEYS, VALUES)
+)
+PROVIDERS = st.sampled_from(("", "openai", "anthropic", "google_genai", "bedrock_converse"))
+
+
+@given(st.lists(BLOCKS, max_size=3), PROVIDERS)
+def test_whatever_the_blocks_hold_they_are_read_or_named(content: list[Any], provider: str) -> None:
+    messages: list[BaseMessage] = [HumanMessage(content), ToolMessage(content, tool_call_id="c1")]
+    with contextlib.suppress(ValidationError, TypeError):  # LangChain reads some calls when a message is made
+        messages.append(AIMessage(content, response_metadata={"model_provider": provider}))
+    for message in messages:
+        with contextlib.suppress(InputError):
+            assert {found.role for found in core_messages([message])} <= {"user", "assistant", "tool"}
