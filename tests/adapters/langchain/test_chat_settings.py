@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import gc
 import pickle
 from typing import Any
 
@@ -17,6 +18,8 @@ from doppler_core.settings import EngineSettings
 from doppler_core.text.grammar.form import Regex
 from doppler_plugins.adapters.generation_words import GenerationWords
 from doppler_plugins.langchain import ChatDoppler, DopplerLLM, init_chat_model
+from doppler_plugins.langchain.errors import _TRANSLATIONS
+from doppler_plugins.sharing import open_count
 from tests.adapters.scripted_chat import ScriptedChat
 
 pytestmark = pytest.mark.usefixtures("chat_script")
@@ -260,3 +263,34 @@ def test_a_model_from_its_name(chat_script: ScriptedChat) -> None:
     assert (type(model), model.model, model.temperature) == (ChatDoppler, "scripted", 0)
     assert init_chat_model("hf:org/name").model == "hf:org/name"
     assert chat_script.opened == []
+
+
+def test_every_error_is_of_both_trees() -> None:
+    for ours, joint in _TRANSLATIONS:
+        assert issubclass(joint, ours)
+        assert issubclass(joint, exceptions.LangChainException)
+
+
+def test_a_base_model_is_no_chat_model(chat_script: ScriptedChat) -> None:
+    def refuse(request: Any) -> str:
+        raise errors.NoChatFormatError("this model has no chat format", formats=("gemma3",))
+
+    chat_script.reply = refuse
+    with pytest.raises(errors.NoChatFormatError) as caught:
+        ChatDoppler(model="scripted").invoke("Hi")
+    assert isinstance(caught.value, exceptions.ModelInvalidRequestError)
+    assert caught.value.formats == ("gemma3",)
+
+
+@each
+def test_a_dropped_model_gives_its_engine_back(kind: type[Any], chat_script: ScriptedChat) -> None:
+    gc.collect()  # those of the tests before
+    before = open_count()
+    model = kind(model="scripted")
+    model.invoke("Hi")
+    list(model.stream("Hi"))
+    assert not isinstance(model, ChatDoppler) or model.profile
+    assert open_count() == before + 1
+    del model
+    gc.collect()
+    assert open_count() == before
