@@ -37,7 +37,7 @@ anykey: TEXT
 
     def text(self, shape: Text, rules: Rules) -> str:
         if shape.patterns:
-            return f"%json {text_schema(shape.least, shape.most, shape.patterns)}"
+            return f"%json {json.dumps(text_schema(shape.least, shape.most, shape.patterns))}"
         if shape.most is None and not shape.least:
             return "TEXT"
         most = "" if shape.most is None else shape.most

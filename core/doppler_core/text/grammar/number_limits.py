@@ -6,6 +6,7 @@ They tell numbers apart that are written without an exponent: the ones before a 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from math import ceil, floor
+from typing import Any
 
 # Numbers have no more digits than that before the point.
 LARGEST = 10**18 - 1
@@ -20,6 +21,12 @@ def limit_patterns(limits: Iterable[tuple[str, float]]) -> list[str]:
     sides = {key: (_least, strictly) for key, strictly in _LEAST}
     sides |= {key: (_most, strictly) for key, strictly in _MOST}
     return [side(_exact(limit), strictly) for key, limit in limits for side, strictly in [sides[key]]]
+
+
+def number_schema(whole: bool, limits: Mapping[str, float]) -> dict[str, Any]:
+    """A number within limits, as llguidance reads JSON Schema."""
+    kind = {"type": "integer" if whole else "number", "minimum": -LARGEST, "maximum": LARGEST}
+    return kind | dict(limits)
 
 
 def has_number(limits: Mapping[str, float], whole: bool) -> bool:

@@ -3,10 +3,11 @@
 JSON Schema looks for a pattern anywhere in a text, and its anchors say otherwise; a grammar has no anchors.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
+from doppler_core.text.grammar.library_check import regex_fault
 from doppler_core.text.grammar.schema_keys import fault
 
 _ANY = "(?s:.*)"
@@ -74,7 +75,7 @@ def whole_pattern(pattern: str, path: str) -> str:
     """
     pattern = _WITHOUT_LOOKING.get(pattern, pattern)
     whole = "|".join(_anchored(branch) for branch in _branches(pattern))
-    if whole_fault := _fault(whole):
+    if whole_fault := regex_fault(whole):
         raise fault(path, "pattern", f"{pattern[:100]!r} can't be held by a grammar: {whole_fault}")
     return whole
 
@@ -108,29 +109,7 @@ def _anchored(pieces: list[str]) -> str:
     return f"{'' if begins else _ANY}(?:{inner}){'' if ends else _ANY}"
 
 
-def text_schema(least: int, most: int | None, patterns: Sequence[str]) -> str:
+def text_schema(least: int, most: int | None, patterns: Sequence[str]) -> dict[str, Any]:
     """A text that matches all of these as a whole, as llguidance reads JSON Schema."""
-    matched = [{"pattern": f"^(?:{pattern})$"} for pattern in patterns]
     counts = {"minLength": least} | ({} if most is None else {"maxLength": most})
-    return json.dumps({"type": "string", "allOf": matched} | counts)
-
-
-def has_text(least: int, most: int | None, patterns: Sequence[str]) -> bool:
-    """Whether some text matches all of these."""
-    from llguidance import LLMatcher
-
-    return not _fault_of(LLMatcher.grammar_from_json_schema(text_schema(least, most, patterns)))
-
-
-def _fault(whole: str) -> str:
-    """What the library finds wrong with an expression, in a line; "" where nothing is."""
-    from llguidance import LLMatcher
-
-    return _fault_of(LLMatcher.grammar_from_regex(whole))
-
-
-def _fault_of(grammar: str) -> str:
-    from llguidance import LLMatcher
-
-    is_fault, messages = LLMatcher.validate_grammar_with_warnings(grammar)
-    return " ".join(str(messages[0]).split())[-200:] if is_fault else ""
+    return {"type": "string", "allOf": [{"pattern": f"^(?:{pattern})$"} for pattern in patterns], **counts}

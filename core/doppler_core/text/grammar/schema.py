@@ -9,8 +9,9 @@ from typing import Any
 
 from doppler_core.errors import InputError
 from doppler_core.text.chat.json_values import json_object
-from doppler_core.text.grammar.number_limits import has_number
-from doppler_core.text.grammar.pattern import format_pattern, has_text, whole_pattern
+from doppler_core.text.grammar.library_check import schema_fault
+from doppler_core.text.grammar.number_limits import has_number, number_schema
+from doppler_core.text.grammar.pattern import format_pattern, text_schema, whole_pattern
 from doppler_core.text.grammar.schema_alternatives import alternatives, target
 from doppler_core.text.grammar.schema_keys import COMBINING, KEYS, NUMBER_KEYS, canonical, fault, is_a, limits
 from doppler_core.text.grammar.schema_merge import Limits
@@ -33,6 +34,8 @@ from doppler_core.text.grammar.shape import (
 
 # Definitions, and schemas merged out of several: those can be many more than somebody wrote.
 _MOST_NAMED = 2000
+# More than any answer has: no limit.
+_MANY = 10**9
 
 
 def read_schema(schema: Mapping[str, Any], where: str = "schema") -> Shapes:
@@ -148,23 +151,21 @@ class _Plain:
         patterns: list[str] = []
         if "pattern" in self._keys:
             patterns.append(whole_pattern(self._keys["pattern"], self._path))
-        if (
-            "format" in self._keys
-            and (pattern := format_pattern(self._keys["format"], self._path)) is not None
-        ):
-            patterns.append(pattern)
-        if (
-            len(patterns) + bool(least) + (most is not None) > 1
-            and patterns
-            and not has_text(least, most, patterns)
-        ):
+        form = format_pattern(self._keys["format"], self._path) if "format" in self._keys else None
+        if form is not None:
+            patterns.append(form)
+        if patterns and schema_fault(text_schema(least, most, patterns)):
             key = "pattern" if "pattern" in self._keys else "format"
             raise fault(self._path, key, "no text matches all that holds at once")
         return Text(least, most, tuple(patterns))
 
     def _number(self, whole: bool = False) -> Shape:
         limits = {key: self._keys[key] for key in NUMBER_KEYS if key in self._keys}
-        return Number(whole, tuple(limits.items())) if has_number(limits, whole) else NOTHING
+        if not has_number(limits, whole):
+            return NOTHING
+        if "multipleOf" in limits and (why := schema_fault(number_schema(whole, limits))):
+            raise fault(self._path, "multipleOf", why)
+        return Number(whole, tuple(limits.items()))
 
     def _integer(self) -> Shape:
         return self._number(whole=True)
@@ -182,6 +183,8 @@ class _Plain:
             for at, one in enumerate(self._keys.get("prefixItems", ()))
         ]
         rest = self._optional("items", not first)
+        if NOTHING in first:
+            first, rest = first[: first.index(NOTHING)], None
         if rest is None and least > len(first):
             return NOTHING
         return List(tuple(first[:most]), rest, least, most)
@@ -226,4 +229,4 @@ class _Plain:
         least, most = int(self._keys.get(low, 0)), self._keys.get(high)
         if most is not None and least > most:
             raise fault(self._path, low, f"{least} is more than {high}, which is {most}")
-        return least, None if most is None else int(most)
+        return least, None if most is None or most > _MANY else int(most)

@@ -12,14 +12,14 @@ def merged(one: Limits, other: Limits, path: str) -> Limits | None:
     """What both allow; None where that is nothing. InputError: a key of both that can't be one."""
     found = one | other
     for key in one.keys() & other.keys():
-        if one[key] == other[key]:
+        if canonical(one[key]) == canonical(other[key]):
             continue
         if key not in _MERGES:
             raise fault(path, key, "two of them hold at once, which a grammar can't follow: make them one")
         found[key] = _MERGES[key](one[key], other[key])
         if key in ("type", "enum") and not found[key]:
             return None
-    if "prefixItems" in found and one.get("prefixItems") != other.get("prefixItems") and "items" in found:
+    if "items" in found and canonical(one.get("prefixItems")) != canonical(other.get("prefixItems")):
         raise fault(path, "prefixItems", "it holds together with items of another schema: make them one")
     if "properties" in found:
         found["properties"] = _properties(one, other)
@@ -40,12 +40,14 @@ def _properties(one: Limits, other: Limits) -> Limits:
 
 def _both(one: Any, other: Any) -> Any:
     """Both schemas at once. Each part stands in it once, so that merging again and again comes to an end."""
-    parts: list[Any] = []
+    parts: dict[str, Any] = {}
     for schema in (one, other):
         for part in schema["allOf"] if isinstance(schema, dict) and schema.keys() == {"allOf"} else [schema]:
-            if part is not True and part not in parts:
-                parts.append(part)
-    return {"allOf": parts} if len(parts) > 1 else parts[0] if parts else True
+            if part is not True:
+                parts.setdefault(canonical(part), part)
+    if len(parts) == 1:
+        return next(iter(parts.values()))
+    return {"allOf": list(parts.values())} if parts else True
 
 
 def _types(one: list[str], other: list[str]) -> list[str]:

@@ -91,10 +91,12 @@ class Shapes:
 
 def either(shapes: list[Shape]) -> Shape:
     """Any of these, an Either within taken apart; the one shape itself where there is but one."""
-    flat: list[Shape] = []
+    flat: dict[str, Shape] = {}
     for shape in shapes:
-        flat += [one for one in (shape.shapes if isinstance(shape, Either) else (shape,)) if one not in flat]
-    return flat[0] if len(flat) == 1 else Either(tuple(flat))
+        for one in shape.shapes if isinstance(shape, Either) else (shape,):
+            flat.setdefault(repr(one), one)  # == takes 1 and True for one value
+    found = tuple(flat.values())
+    return found[0] if len(found) == 1 else Either(found)
 
 
 def has_a_value(shape: Shape, known: set[str]) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from doppler_core.text.grammar.lark_text import lark_regex
 from doppler_core.text.grammar.notation import Notation
-from doppler_core.text.grammar.number_limits import LARGEST, limit_patterns
+from doppler_core.text.grammar.number_limits import limit_patterns, number_schema
 from doppler_core.text.grammar.shape import (
     Anything,
     Either,
@@ -107,8 +107,7 @@ class _Names:
         if not limits:
             return "WHOLE" if whole else "NUMBER"
         if "multipleOf" in limits:
-            kind = {"type": "integer" if whole else "number", "minimum": -LARGEST, "maximum": LARGEST}
-            return self._rules.rule(f"%json {json.dumps(kind | limits)}")
+            return self._rules.rule(f"%json {json.dumps(number_schema(whole, limits))}")
         shape = "WHOLE" if whole else "DECIMAL"
         return self._rules.terminal(" & ".join([shape, *map(lark_regex, limit_patterns(limits.items()))]))
 

@@ -1,0 +1,25 @@
+"""What llguidance finds wrong with a part of a grammar, before anything is compiled for tokens."""
+
+import json
+from typing import Any
+
+
+def regex_fault(pattern: str) -> str:
+    """What is wrong with a regular expression, in a line; "" where nothing is."""
+    from llguidance import LLMatcher
+
+    return _fault(LLMatcher.grammar_from_regex(pattern))
+
+
+def schema_fault(schema: dict[str, Any]) -> str:
+    """What is wrong with a JSON schema that the library is to read itself, in a line: also that nothing fits it."""
+    from llguidance import LLMatcher
+
+    return _fault(LLMatcher.grammar_from_json_schema(json.dumps(schema)))
+
+
+def _fault(grammar: str) -> str:
+    from llguidance import LLMatcher
+
+    is_fault, messages = LLMatcher.validate_grammar_with_warnings(grammar)
+    return " ".join(str(messages[0]).split())[-200:] if is_fault else ""
