@@ -56,14 +56,14 @@ class Growing:
         )
 
     def completion(self, delta: Delta) -> CompletionResponse:
-        """The same of a text that goes on."""
+        """The same of a text, calls that the model makes nevertheless in additional_kwargs["tool_calls"]."""
         self._take(delta)
         return CompletionResponse(
             text=self.text,
             delta=delta.text if self.streamed else None,
             raw=self._raw(delta),
             logprobs=list(self.logprobs) or None,
-            additional_kwargs=self._more(delta),
+            additional_kwargs=self._called() | self._more(delta),
         )
 
     def _take(self, delta: Delta) -> None:
@@ -88,9 +88,11 @@ class Growing:
             ToolCallBlock(tool_call_id=call.id, tool_name=call.name, tool_kwargs=dict(call.arguments))
             for call in self.calls
         ]
-        # FunctionCallingProgram looks for calls here while they stream, and for nothing but text without them.
-        beside = {"tool_calls": [_openai_call(call) for call in self.calls]} if self.calls else {}
-        return ChatMessage(role=MessageRole.ASSISTANT, blocks=blocks, additional_kwargs=beside)
+        # FunctionCallingProgram looks for calls there while they stream, and for nothing but text without them.
+        return ChatMessage(role=MessageRole.ASSISTANT, blocks=blocks, additional_kwargs=self._called())
+
+    def _called(self) -> dict[str, Any]:
+        return {"tool_calls": [_openai_call(call) for call in self.calls]} if self.calls else {}
 
     def _more(self, delta: Delta) -> dict[str, Any]:
         more: dict[str, Any] = {}

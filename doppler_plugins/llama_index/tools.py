@@ -1,5 +1,6 @@
 """LlamaIndex's tools as an engine reads them, and the calls in a response as LlamaIndex runs them."""
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ from llama_index.core.tools.types import BaseTool
 
 from doppler_core.errors import InputError, OutputError
 
+_QUOTED = 200  # characters of an answer in an error: its end tells why
 _CHOICES = {"any": "required", "required": "required", "auto": "auto", "none": "none"}
 
 
@@ -44,10 +46,15 @@ def choice(said: str | Mapping[str, Any] | None, required: bool = False) -> str:
 
 
 def selections(response: ChatResponse, error_on_no_tool_call: bool = True) -> list[ToolSelection]:
-    """The calls of a response, whole or on its way. OutputError for none, with what could not be read as one."""
+    """The calls of a response, whole or on its way. OutputError for none, with what could not be read as one.
+
+    Their arguments are copies: a tool that changes what it is given does not change what the model is told it called.
+    """
     calls = [
         ToolSelection(
-            tool_id=block.tool_call_id or "", tool_name=block.tool_name, tool_kwargs=block.tool_kwargs
+            tool_id=block.tool_call_id or "",
+            tool_name=block.tool_name,
+            tool_kwargs=copy.deepcopy(block.tool_kwargs),
         )
         for block in response.message.blocks
         if isinstance(block, ToolCallBlock) and isinstance(block.tool_kwargs, dict)
@@ -55,5 +62,6 @@ def selections(response: ChatResponse, error_on_no_tool_call: bool = True) -> li
     if calls or not error_on_no_tool_call:
         return calls
     invalid = response.additional_kwargs.get("invalid_tool_calls", [])
-    broken = "".join(f"; {call['text']!r} is none: {call['error']}" for call in invalid)
-    raise OutputError(f"expected a tool call, got {response.message.content!r}{broken}")
+    broken = "".join(f"; {call['text'][-_QUOTED:]!r} is none: {call['error']}" for call in invalid)
+    said = (response.message.content or "")[-_QUOTED:]
+    raise OutputError(f"expected a tool call, got {said!r}{broken}")

@@ -207,6 +207,31 @@ def test_calls_stand_behind_the_text_and_grow_with_the_stream(
     assert chunks[-1].raw["finish_reason"] == "tool_calls"
 
 
+def test_a_call_in_place_of_a_text_is_not_lost(llm: DopplerLLM, chat_script: ScriptedChat) -> None:
+    chat_script.reply = lambda request: f"<|channel>thought\nHm.<channel|>{call('f', {})}"
+    response = llm.complete("a")
+    assert response.text == ""
+    assert [one["function"]["name"] for one in response.additional_kwargs["tool_calls"]] == ["f"]
+    deltas = [chunk.additional_kwargs.get("thinking_delta", "") for chunk in llm.stream_complete("a")]
+    assert "".join(deltas) == "Hm."
+
+
+def test_a_tool_that_changes_its_arguments_changes_no_message(
+    llm: DopplerLLM, chat_script: ScriptedChat
+) -> None:
+    chat_script.reply = lambda request: call("f", {"deep": {"list": [1]}})
+    response = llm.chat(asked("a"))
+    llm.get_tool_calls_from_response(response)[0].tool_kwargs["deep"]["list"].append(2)
+    assert llm.get_tool_calls_from_response(response)[0].tool_kwargs == {"deep": {"list": [1]}}
+
+
+def test_an_answer_of_pages_is_quoted_by_its_end(llm: DopplerLLM, chat_script: ScriptedChat) -> None:
+    chat_script.reply = lambda request: "word " * 900 + "end"
+    with pytest.raises(OutputError, match="word end") as caught:
+        llm.get_tool_calls_from_response(llm.chat(asked("a")))
+    assert len(str(caught.value)) < 300
+
+
 def test_logarithms_name_the_token_that_came_then_the_others(llm: DopplerLLM) -> None:
     response = llm.chat(asked("a"), logprobs=True, top_logprobs=2)
     assert response.logprobs is not None

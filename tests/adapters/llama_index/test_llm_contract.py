@@ -7,6 +7,8 @@ import pytest
 
 from doppler_plugins.llama_index import DopplerLLM
 from doppler_plugins.testing import LlamaIndexLLMContract
+from doppler_plugins.testing.llm_components import LLMComponents
+from doppler_plugins.testing.llm_concurrency import LLMConcurrency
 from doppler_plugins.testing.llm_forms import LLMForms
 from doppler_plugins.testing.llm_structured import LLMStructured
 from doppler_plugins.testing.llm_suite import LLMSuite
@@ -46,6 +48,21 @@ class TestScripted(OfDoppler, LlamaIndexLLMContract):
     @property
     def thinking_words(self) -> dict[str, Any]:
         return {"thinking": True}
+
+
+class TestScriptedWithoutTools(OfDoppler, LLMForms, LLMConcurrency, LLMStructured, LLMComponents):
+    """What LlamaIndex makes of a model that was not taught to call anything."""
+
+    has_tool_calling = False
+
+    @pytest.fixture(autouse=True)
+    def _obliging(self, chat_script: ScriptedChat) -> None:
+        chat_script.reply = oblige
+        chat_script.capabilities = replace(CAPABILITIES, tools=False, reasoning=False, context_length=2000)
+
+    @property
+    def llm_params(self) -> dict[str, Any]:
+        return {"model": "scripted"}
 
 
 @pytest.mark.usefixtures("bundled_model")

@@ -22,6 +22,7 @@ from llama_index.core.base.llms.types import (
 
 from doppler_core.errors import InputError, UnsupportedModalityError
 from doppler_core.text.chat import Media, Message, Reasoning, Text, ToolCall, ToolResult
+from doppler_core.text.chat.gemma4 import GEMMA4
 from doppler_plugins.llama_index.messages import read_chat
 
 
@@ -119,6 +120,14 @@ def test_a_result_has_the_name_of_the_call_with_its_id() -> None:
         ToolResult("3\n4", "add", "1"),
         ToolResult("?", "", "9"),
     ]
+
+
+def test_a_thought_of_a_turn_before_is_not_told_again() -> None:
+    said = ChatMessage(role="assistant", blocks=[ThinkingBlock(content="hidden"), TextBlock(text="shown")])
+    pieces = GEMMA4.render(read_chat([ChatMessage(content="a"), said, ChatMessage(content="b")]))
+    told = "".join(str(piece) for piece in pieces)
+    assert "shown" in told
+    assert "hidden" not in told
 
 
 def test_media_keep_their_places_and_nothing_is_fetched() -> None:
