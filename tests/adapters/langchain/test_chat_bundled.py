@@ -1,6 +1,8 @@
 """ChatDoppler and DopplerLLM on the bundled model: counts, limits, stops, company, grammars, what users may spell."""
 
 import asyncio
+import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -15,6 +17,7 @@ from doppler_core.errors import InputError, UnsupportedModalityError
 from doppler_core.settings import EngineSettings
 from doppler_core.text.grammar.form import Regex
 from doppler_plugins.langchain import ChatDoppler, DopplerLLM
+from doppler_plugins.model_types.causal_driver import CausalDriver
 from doppler_plugins.opening import open_engine
 
 TOOL = {
@@ -171,3 +174,47 @@ def test_what_was_said_before_is_not_run_again(model: ChatDoppler) -> None:
     usage = model.invoke([*HISTORY, first, HumanMessage("Hello again")]).usage_metadata
     assert usage is not None
     assert usage["input_token_details"]["cache_read"] > 0
+
+
+async def test_no_engine_work_runs_on_the_loops_thread(
+    model: ChatDoppler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: set[int] = set()
+
+    def noting(name: str) -> None:
+        own = getattr(CausalDriver, name)
+
+        def noted(self: Any, *arguments: Any) -> Any:
+            threads.add(threading.get_ident())
+            return own(self, *arguments)
+
+        monkeypatch.setattr(CausalDriver, name, noted)
+
+    noting("prepare")
+    noting("step")
+    await model.bind_tools([TOOL], tool_choice="any").ainvoke("Hello")
+    await model.with_structured_output(Report).ainvoke("Number 7.")
+    assert [chunk async for chunk in model.astream("Hello")]
+    await asyncio.gather(*(model.ainvoke("Hello") for _ in range(4)))
+    assert threads
+    assert threading.get_ident() not in threads
+
+
+async def test_a_loop_beats_on_while_chats_stream(model: ChatDoppler) -> None:
+    gaps: list[float] = []
+
+    async def beat() -> None:
+        while True:
+            began = time.perf_counter()
+            await asyncio.sleep(0.01)
+            gaps.append(time.perf_counter() - began)
+
+    async def drain() -> int:
+        return len([chunk async for chunk in model.astream("Hello")])
+
+    beating = asyncio.create_task(beat())
+    assert min(await asyncio.gather(*(drain() for _ in range(4)))) > 3
+    beating.cancel()
+    # What public reports call blocked; the benchmark has the figures of a machine at rest.
+    assert sorted(gaps)[len(gaps) // 2] < 0.1
+    assert max(gaps) < 0.5
