@@ -74,5 +74,6 @@ def _begun(make: Callable[[], CheckedMask]) -> Future[CheckedMask]:
         except BaseException as error:  # noqa: BLE001 - the request has to learn of it, whatever it is
             made.set_exception(error)
 
-    threading.Thread(target=run, name="doppler-plugins grammar", daemon=True).start()
+    # No daemon: native code that is at work when the interpreter goes away ends the process badly.
+    threading.Thread(target=run, name="doppler-plugins grammar").start()
     return made
