@@ -6,6 +6,7 @@ context, its chat format) is checked at the first use.
 
 import difflib
 from collections.abc import Mapping
+from numbers import Real
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Self
 
@@ -131,8 +132,8 @@ class GenerationWords(ModelWords):
 def request_fields(words: GenerationWords, call: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of GenerateRequest: the constructor's words, and what a call says in their place.
 
-    None in a call = as the constructor said. Raises InputError for a word of `call` that is none of CALL_WORDS, and
-    what checking a changed copy of the words raises; `timeout` is checked, and is no field.
+    None in a call = as the constructor said. Raises InputError for a word of `call` that is none of CALL_WORDS; values
+    are the engine's to check. `timeout` is no field.
     """
     said = {words.aliases.get(name, name): value for name, value in call.items() if value is not None}
     known = [*CALL_WORDS, *words.aliases]
@@ -149,6 +150,10 @@ def request_fields(words: GenerationWords, call: Mapping[str, Any]) -> dict[str,
 
 
 def timeout_of(words: GenerationWords, call: Mapping[str, Any]) -> float | None:
-    """Seconds that a call may take, if anybody said."""
+    """Seconds that a call may take, None where nobody said. InputError for what is no time to wait."""
     said = call.get("timeout")
-    return words.timeout if said is None else float(said)
+    if said is None:
+        return words.timeout
+    if isinstance(said, bool) or not isinstance(said, Real) or not float(said) > 0:
+        raise InputError(f"timeout={said!r}: expected seconds, more than 0, or None for ever")
+    return float(said)

@@ -3,7 +3,7 @@
 Takes a model and what describes the data; gives a runnable that ends with the user's class, or says why it can't.
 """
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Literal, get_args
 
@@ -103,7 +103,7 @@ class TextParser(BaseGenerationOutputParser[Any]):
 
     def parse_result(self, result: list[Generation], *, partial: bool = False) -> Any:
         """OutputError where it is not JSON, or does not fit."""
-        return as_described(strict_json(_whole_text(result)), self.described)
+        return as_described(_value([_message(result)]), self.described)
 
 
 class StreamedJson(JsonOutputParser):
@@ -111,22 +111,18 @@ class StreamedJson(JsonOutputParser):
 
     def parse_result(self, result: list[Generation], *, partial: bool = False) -> Any:
         """Partial: as far as it goes. Whole: OutputError where it is not JSON."""
-        return super().parse_result(result, partial=True) if partial else strict_json(_whole_text(result))
+        return super().parse_result(result, partial=True) if partial else _value([_message(result)])
 
     def _transform(self, input: Iterator[str | BaseMessage]) -> Iterator[Any]:
         kept: list[str | BaseMessage] = []
         yield from super()._transform(_keeping(input, kept))
-        self._check(kept)
+        _value(kept)
 
     async def _atransform(self, input: AsyncIterator[str | BaseMessage]) -> AsyncIterator[Any]:
         kept: list[str | BaseMessage] = []
         async for value in super()._atransform(_akeeping(input, kept)):
             yield value
-        self._check(kept)
-
-    @staticmethod
-    def _check(kept: list[str | BaseMessage]) -> None:
-        strict_json("".join(part if isinstance(part, str) else part.text for part in kept))
+        _value(kept)
 
 
 def _keeping(parts: Iterator[Any], kept: list[Any]) -> Iterator[Any]:
@@ -146,14 +142,22 @@ def _message(result: list[Generation]) -> BaseMessage:
     return generation.message if isinstance(generation, ChatGeneration) else AIMessage(generation.text)
 
 
-def _whole_text(result: list[Generation]) -> str:
-    message = _message(result)
-    if message.response_metadata.get("finish_reason") == "length":
+def _value(parts: Sequence[str | BaseMessage]) -> Any:
+    """The JSON value of an answer in one part or many. A number that was cut may be another number."""
+    texts = [part if isinstance(part, str) else part.text for part in parts]
+    ends = [part.response_metadata.get("finish_reason") for part in parts if isinstance(part, BaseMessage)]
+    text, is_cut = "".join(texts), "length" in ends
+    try:
+        value = strict_json(text)
+    except OutputError:
+        if not is_cut:
+            raise
+        value = None
+    if is_cut and not isinstance(value, dict | list | str):
         raise OutputError(
-            f"the answer was cut at max_tokens, or at the end of the context: {message.text!r}",
-            llm_output=message.text,
+            f"the answer was cut at max_tokens, or at the end of the context: {text!r}", llm_output=text
         )
-    return message.text
+    return value
 
 
 def _no_call(message: BaseMessage) -> str:

@@ -154,8 +154,21 @@ def test_json_that_is_cut_is_told_also_at_the_end_of_a_stream(chat_script: Scrip
 def test_an_answer_cut_at_max_tokens_says_that(chat_script: ScriptedChat) -> None:
     chat_script.reply = lambda request: '{"name": "Ada", "age": 36}'
     for schema in (Person, BARE):
-        with pytest.raises(OutputError, match="cut at max_tokens"):
-            ChatDoppler(model="scripted", max_tokens=2).with_structured_output(schema).invoke("Who?")
+        cut = ChatDoppler(model="scripted", max_tokens=2).with_structured_output(schema)
+        for get in (cut.invoke, lambda text: list(cut.stream(text))):  # noqa: B023 - called at once
+            with pytest.raises(OutputError, match="cut at max_tokens"):
+                get("Who?")
+
+
+def test_an_answer_that_is_whole_at_max_tokens_is_whole(chat_script: ScriptedChat) -> None:
+    chat_script.reply = lambda request: '{"name": "Ada", "age": 36} and more'
+    model = ChatDoppler(model="scripted", max_tokens=4)
+    for schema, expected in ((Person, Person(name="Ada", age=36)), (BARE, {"name": "Ada", "age": 36})):
+        for found in every_way(model.with_structured_output(schema)):
+            assert found == expected
+    chat_script.reply = lambda request: "12 34"
+    with pytest.raises(OutputError, match="cut at max_tokens"):
+        ChatDoppler(model="scripted", max_tokens=1).with_structured_output({"type": "integer"}).invoke("Who?")
 
 
 def test_dicts_are_streamed_as_they_grow(model: ChatDoppler) -> None:

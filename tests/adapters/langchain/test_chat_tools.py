@@ -175,6 +175,8 @@ def test_the_form_of_an_answer(
         ({"temperatur": 1}, "did you mean 'temperature'"),
         ({"n": 2}, "no word 'n'"),
         ({"model": 7}, "model is int"),
+        ({"timeout": 0}, "timeout=0: expected seconds"),
+        ({"timeout": "soon"}, "timeout='soon'"),
     ],
 )
 def test_what_a_call_can_not_say_is_told(model: ChatDoppler, said: dict[str, Any], complaint: str) -> None:
