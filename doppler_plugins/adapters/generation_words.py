@@ -5,7 +5,7 @@ context, its chat format) is checked at the first use.
 """
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Self
@@ -129,17 +129,19 @@ class GenerationWords(ModelWords):
             lazy.close()
 
 
-def request_fields(words: GenerationWords, call: Mapping[str, Any]) -> dict[str, Any]:
+def request_fields(
+    words: GenerationWords, call: Mapping[str, Any], beside: Sequence[str] = ()
+) -> dict[str, Any]:
     """Fields of GenerateRequest: the constructor's words, and what a call says in their place.
 
     None in a call = as the constructor said. Raises InputError for a word of `call` that is none of CALL_WORDS; values
-    are the engine's to check. `timeout` is no field.
+    are the engine's to check. `timeout` is no field. beside: other words of calls, to be offered for a misspelt one.
     """
-    said = {words.aliases.get(name, name): value for name, value in call.items() if value is not None}
+    said = _said(words, call)
     known = [*CALL_WORDS, *words.aliases]
     for word in said:
         if word not in known:
-            near = difflib.get_close_matches(str(word), known, n=1)
+            near = difflib.get_close_matches(str(word), [*known, *beside], n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"expected some of {', '.join(CALL_WORDS)}"
             raise InputError(f"a call has no word {word!r}: {hint}")
     fields = {name: said.get(name, getattr(words, name)) for name in FIELDS}
@@ -151,9 +153,13 @@ def request_fields(words: GenerationWords, call: Mapping[str, Any]) -> dict[str,
 
 def timeout_of(words: GenerationWords, call: Mapping[str, Any]) -> float | None:
     """Seconds that a call may take, None where nobody said. InputError for what is no time to wait."""
-    said = call.get("timeout")
+    said = _said(words, call).get("timeout")
     if said is None:
         return words.timeout
     if isinstance(said, bool) or not isinstance(said, Real) or not float(said) > 0:
         raise InputError(f"timeout={said!r}: expected seconds, more than 0, or None for ever")
     return float(said)
+
+
+def _said(words: GenerationWords, call: Mapping[str, Any]) -> dict[str, Any]:
+    return {words.aliases.get(name, name): value for name, value in call.items() if value is not None}

@@ -54,7 +54,7 @@ Asked = Callable[[Capabilities], GenerateRequest]
 class DopplerLLM(StructuredPrediction):
     """A model that generates, for LlamaIndex's agents, query engines and chat engines.
 
-        llm = DopplerLLM(model="hf:google/gemma-4-e2b-it", max_tokens=512)
+        llm = DopplerLLM(model="hf:google/gemma-4-E2B-it", max_tokens=512)
         agent = FunctionAgent(tools=[multiply], llm=llm)
 
     The words are those of `GenerationWords`, and LLM's own; most can be said for one call as well. Constructing one
@@ -73,11 +73,16 @@ class DopplerLLM(StructuredPrediction):
 
     @property
     def metadata(self) -> LLMMetadata:
-        """What LlamaIndex's components ask before they use a model. Opens it, the first time."""
-        can, most = self._capabilities(), self.max_tokens
+        """What LlamaIndex's components ask before they use a model. Opens it, the first time.
+
+        num_output is `max_tokens`, without that a quarter of the context or 256; at most half of the context, as prompts
+        need the rest.
+        """
+        can = self._capabilities()
+        room, most = can.context_length, self.max_tokens
         return LLMMetadata(
-            context_window=can.context_length,
-            num_output=min(DEFAULT_NUM_OUTPUTS, can.context_length // 4) if most is None else most,
+            context_window=room,
+            num_output=min(DEFAULT_NUM_OUTPUTS, room // 4) if most is None else min(most, room // 2),
             is_chat_model=is_chat(can, self),
             is_function_calling_model=calls_tools(can, self),
             model_name=self.model,

@@ -16,6 +16,7 @@ from doppler_plugins.llama_index.tools import choice, tool_mapping
 Prompt = str | tuple[Message, ...]
 
 _TOOL_WORDS = ("tools", "tool_choice", "parallel_tool_calls")
+_BESIDE = ("grammar", *_TOOL_WORDS)
 
 
 def chat_request(words: GenerationWords, prompt: Prompt, call: Mapping[str, Any]) -> GenerateRequest:
@@ -34,7 +35,7 @@ def text_request(
     """The request of a text that goes on: `chat_request` without tools."""
     said = dict(call)
     grammar = said.pop("grammar", None)
-    return GenerateRequest(prompt, **request_fields(words, said), grammar=grammar, **fields)
+    return GenerateRequest(prompt, **request_fields(words, said, _BESIDE), grammar=grammar, **fields)
 
 
 def completion_prompt(text: str, can: Capabilities, words: GenerationWords) -> Prompt:

@@ -76,6 +76,21 @@ def test_an_unknown_word_of_a_call_is_an_error_at_once(llm: DopplerLLM, form: st
         asyncio.run(getattr(llm, f"a{form}")(prompt, tempratur=0.1))
 
 
+def test_misspelt_words_of_tools_are_offered_too(llm: DopplerLLM) -> None:
+    with pytest.raises(InputError, match="no word 'tool_choise': did you mean 'tool_choice'"):
+        llm.chat(asked("a"), tool_choise="none")
+    with pytest.raises(InputError, match="no word 'tools'"):
+        llm.complete("a", tools=[])
+
+
+def test_other_names_of_words_count_in_calls(llm: DopplerLLM, chat_script: ScriptedChat) -> None:
+    chat_script.step_seconds = 0.2
+    with pytest.raises(TimeoutError):
+        llm.chat(asked("a"), request_timeout=0.05)
+    llm.chat(asked("a"), max_new_tokens=1)
+    assert chat_script.requests[-1].max_tokens == 1
+
+
 def test_a_text_is_a_turn_of_the_user_for_a_model_that_holds_conversations(
     llm: DopplerLLM, chat_script: ScriptedChat
 ) -> None:
@@ -120,6 +135,7 @@ def test_room_for_output_leaves_room_for_a_prompt(chat_script: ScriptedChat) -> 
     assert DopplerLLM(model="scripted").metadata.num_output == 50
     chat_script.capabilities = ROOMY
     assert DopplerLLM(model="scripted", precision="f16").metadata.num_output == 256
+    assert DopplerLLM(model="scripted", precision="f16", max_tokens=5000).metadata.num_output == 1000
 
 
 def test_thoughts_are_a_block_and_deltas_of_their_own(llm: DopplerLLM, chat_script: ScriptedChat) -> None:
