@@ -1,6 +1,7 @@
 """Schemas and texts drawn at random: what a model without a clue writes under a grammar."""
 
 import random
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from doppler_core.text.chat.gemma4_marks import ENDS, MARKS
+from doppler_core.text.chat.gemma4_reply import Gemma4Reply
+from doppler_core.text.chat.messages import ReplyPart
+from doppler_core.text.detokenizer import Detokenizer
 from doppler_core.text.grammar.form import Grammar
 from doppler_core.text.grammar.masks import Constraint, constraint
 from doppler_core.text.grammar.table import TokenTable
@@ -56,6 +60,16 @@ def text_of(tokenizer: Tokenizer, tokens: list[int]) -> str:
     """The text of tokens, control tokens by their names. Raises where it is no UTF-8."""
     names = {tokenizer.token_id(name): name.encode() for name in tokenizer.control}
     return b"".join(names.get(token, tokenizer.piece(token)) for token in tokens).decode()
+
+
+def read_reply(tokenizer: Tokenizer, tokens: Iterable[int]) -> list[ReplyPart]:
+    """What a reply's parser makes of tokens."""
+    parser, letters = Gemma4Reply(), Detokenizer(tokenizer)
+    parts: list[ReplyPart] = []
+    for token in tokens:
+        name = tokenizer.control_name(token)
+        parts += parser.text(letters.push(token)) if name is None else parser.control(name)
+    return [*parts, *parser.finish()]
 
 
 def random_schema(rng: random.Random, depth: int = 3, definitions: int = 2) -> Schema:

@@ -2,7 +2,7 @@
 
 import random
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -10,16 +10,14 @@ from jsonschema import Draft202012Validator
 from doppler_core.errors import InputError
 from doppler_core.text.chat.gemma4_calls import call_pieces
 from doppler_core.text.chat.gemma4_marks import ENDS, MARKS
-from doppler_core.text.chat.gemma4_reply import Gemma4Reply
-from doppler_core.text.chat.messages import Reasoning, ReplyPart, Text, Tool, ToolCall
-from doppler_core.text.detokenizer import Detokenizer
+from doppler_core.text.chat.messages import Reasoning, Text, Tool, ToolCall
 from doppler_core.text.grammar.form import JsonSchema, Lark, Regex
 from doppler_core.text.grammar.masks import constraint
 from doppler_core.text.grammar.table import TokenTable
 from doppler_core.text.grammar.thinking import after_thought
 from doppler_core.text.grammar.tool_grammar import tool_grammar
 from doppler_core.text.tokenizer import Tokenizer
-from tests.grammars import allowed, drawn, open_table, random_schema, text_of
+from tests.grammars import allowed, drawn, open_table, random_schema, read_reply, text_of
 
 Opened = tuple[Tokenizer, TokenTable]
 
@@ -49,16 +47,6 @@ ANSWER = JsonSchema({"type": "object", "properties": {"answer": {"type": "boolea
 @pytest.fixture(scope="module")
 def opened(tmp_path_factory: pytest.TempPathFactory) -> Opened:
     return open_table(tmp_path_factory.mktemp("tokenizer"))
-
-
-def read(tokenizer: Tokenizer, tokens: Iterable[int]) -> list[ReplyPart]:
-    """What a reply's parser makes of tokens."""
-    parser, letters = Gemma4Reply(), Detokenizer(tokenizer)
-    parts: list[ReplyPart] = []
-    for token in tokens:
-        name = tokenizer.control_name(token)
-        parts += parser.text(letters.push(token)) if name is None else parser.control(name)
-    return [*parts, *parser.finish()]
 
 
 def ids(tokenizer: Tokenizer, text: str) -> list[int]:
@@ -97,7 +85,7 @@ def test_three_hundred_drawn_calls_of_random_tools_read_back_to_valid_arguments(
         rng = random.Random(seed)
         tools = {name: Tool(name, "", random_schema(rng)) for name in ("first", "second.one")}
         tokens = drawn(*opened, tool_grammar(list(tools.values()), "required", parallel=True), seed)
-        parts = read(opened[0], tokens)
+        parts = read_reply(opened[0], tokens)
         assert parts
         for part in parts:
             assert isinstance(part, ToolCall), f"{seed}: {part} of {text_of(opened[0], tokens)}"
@@ -127,7 +115,7 @@ def test_a_call_holds_its_parameters_in_the_order_of_the_prompts_renderer(
 ) -> None:
     call = f"<|tool_call>call:get_weather{{{arguments}}}<tool_call|>"
     assert holds(opened, tool_grammar([WEATHER, NOW]), call)
-    (part,) = read(opened[0], ids(opened[0], call))
+    (part,) = read_reply(opened[0], ids(opened[0], call))
     assert isinstance(part, ToolCall)
     rendered = "".join(piece if isinstance(piece, str) else piece.token for piece in call_pieces(part))
     assert rendered == call
@@ -234,7 +222,7 @@ def test_a_thought_and_calls_of_random_tokens_are_read_apart(opened: Opened) -> 
     grammar = after_thought(tool_grammar([WEATHER, NOW], otherwise=ANSWER), *THOUGHT)
     kinds = set()
     for seed in range(60):
-        parts = read(opened[0], drawn(*opened, grammar, seed, most=20_000))
+        parts = read_reply(opened[0], drawn(*opened, grammar, seed, most=20_000))
         assert all(isinstance(part, Reasoning | Text | ToolCall) for part in parts)
         kinds |= {type(part) for part in parts}
     assert kinds == {Reasoning, Text, ToolCall}

@@ -15,24 +15,36 @@ _ANY = "(?s:.*)"
 _PIECE = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
 
 _BYTE = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+_IPV4 = rf"{_BYTE}(\.{_BYTE}){{3}}"
+_GROUP = "[0-9a-fA-F]{1,4}"
+_SHORTENED = "|".join(
+    f"({_GROUP}(:{_GROUP}){{0,{left}}})?::({_GROUP}(:{_GROUP}){{0,{5 - left}}})?" for left in range(6)
+)
 _DAY = "[12][0-9]{3}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))"
 _CLOCK = r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"
+_DAYS = "([0-9]{1,3}Y([0-9]{1,3}M)?([0-9]{1,5}D)?|[0-9]{1,3}M([0-9]{1,5}D)?|[0-9]{1,5}D)"
+_HOURS = "T([0-9]{1,4}H([0-9]{1,4}M)?([0-9]{1,4}S)?|[0-9]{1,4}M([0-9]{1,4}S)?|[0-9]{1,4}S)"
 _LABEL = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-_HOST = rf"{_LABEL}(\.{_LABEL}){{0,3}}"
-_TIME_SPAN = "T[0-9]{1,4}(H([0-9]{1,4}M)?([0-9]{1,4}S)?|M([0-9]{1,4}S)?|S)"
+_LAST_LABEL = "[A-Za-z]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"  # with a digit, it may be no address
+_PERSON = "[A-Za-z0-9_%+'-]{1,32}"
+_SIGN = "([A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})"
+_PORT = "([1-9][0-9]{0,3}|[1-5][0-9]{4})"
 
 # Each is a part of what the format allows, and no more: of February, 28 days.
 FORMATS: Mapping[str, str] = {
     "date": _DAY,
     "time": _CLOCK,
     "date-time": f"{_DAY}T{_CLOCK}",
-    "duration": f"P([0-9]{{1,6}}D({_TIME_SPAN})?|[0-9]{{1,6}}W|{_TIME_SPAN})",
-    "email": rf"[A-Za-z0-9_+-]{{1,32}}(\.[A-Za-z0-9_+-]{{1,32}})?@{_LABEL}(\.{_LABEL}){{1,3}}",
-    "hostname": _HOST,
-    "ipv4": rf"{_BYTE}(\.{_BYTE}){{3}}",
-    "ipv6": "[0-9a-f]{1,4}(:[0-9a-f]{1,4}){7}",
-    "uuid": "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
-    "uri": rf"https?://{_HOST}(:[1-9][0-9]{{0,3}})?(/[A-Za-z0-9._~-]{{0,64}}){{0,16}}(\?[A-Za-z0-9._~=&-]{{1,256}})?",
+    "duration": f"P({_DAYS}({_HOURS})?|{_HOURS}|[0-9]{{1,5}}W)",
+    "email": rf"{_PERSON}(\.{_PERSON}){{0,3}}@({_LABEL}\.){{1,3}}{_LAST_LABEL}",
+    "hostname": rf"({_LABEL}\.){{0,4}}{_LAST_LABEL}",
+    "ipv4": _IPV4,
+    "ipv6": f"{_GROUP}(:{_GROUP}){{7}}|{_SHORTENED}",
+    "uuid": "[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}",
+    "uri": (
+        rf"[a-z][a-z0-9+]{{1,15}}://({_PERSON}@)?(({_LABEL}\.){{0,4}}{_LAST_LABEL}|{_IPV4})(:{_PORT})?"
+        rf"(/{_SIGN}*)*(\?({_SIGN}|[/?])*)?(#({_SIGN}|[/?])*)?"
+    ),
 }
 # They say what a text is for, and limit it in no way that a grammar could follow.
 _SAYING = (
