@@ -41,7 +41,8 @@ class Growing:
     logprobs: list[list[LogProb]] = field(default_factory=list)
 
     def chat(self, delta: Delta) -> ChatResponse:
-        """The response up to this delta: `message` and `logprobs` are cumulative, `delta` is what is new.
+        """The response up to this delta: `message` is cumulative; `delta`, and `logprobs` but for the last response, are
+        what is new.
 
         Calls are whole or not there at all. What can't be read as one is in additional_kwargs["invalid_tool_calls"],
         where nobody runs it. The last response has `raw`, with "finish_reason" and "usage".
@@ -51,7 +52,7 @@ class Growing:
             message=self._message(delta),
             delta=delta.text if self.streamed else None,
             raw=self._raw(delta),
-            logprobs=list(self.logprobs) or None,
+            logprobs=self._logprobs(delta) or None,
             additional_kwargs=self._more(delta),
         )
 
@@ -62,7 +63,7 @@ class Growing:
             text=self.text,
             delta=delta.text if self.streamed else None,
             raw=self._raw(delta),
-            logprobs=list(self.logprobs) or None,
+            logprobs=self._logprobs(delta) or None,
             additional_kwargs=self._called() | self._more(delta),
         )
 
@@ -74,7 +75,12 @@ class Growing:
                 self.calls.append(call)
             else:
                 self.invalid.append(call)
-        self.logprobs += [logprobs_of(one, self.tokenizer) for one in delta.logprobs]
+
+    def _logprobs(self, delta: Delta) -> list[list[LogProb]]:
+        # All of them in every response would be the square of an answer's length.
+        new = [logprobs_of(one, self.tokenizer) for one in delta.logprobs]
+        self.logprobs += new
+        return new if delta.usage is None else self.logprobs
 
     def _message(self, delta: Delta) -> ChatMessage:
         blocks: list[ContentBlock] = []
