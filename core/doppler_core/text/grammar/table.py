@@ -81,6 +81,7 @@ class TokenTable:
         source = _Source(self._tokenizer, self._ends, self._marks)
         # In two calls, as each holds the interpreter's lock to its end.
         tokens = LLTokenizer(source, eos_token=self._ends, slices=[])
+        source.tokens.clear()  # the library has copied them, and keeps the source for its encoding
         _check_wanted()
         return tokens.with_slices(LLTokenizer.general_slices())
 
