@@ -1,6 +1,7 @@
 """What llguidance finds wrong with a part of a grammar, before anything is compiled for tokens."""
 
 import json
+from functools import lru_cache
 from typing import Any
 
 
@@ -18,6 +19,7 @@ def schema_fault(schema: dict[str, Any]) -> str:
     return _fault(LLMatcher.grammar_from_json_schema(json.dumps(schema)))
 
 
+@lru_cache(1024)  # schemas come again with every request
 def _fault(grammar: str) -> str:
     from llguidance import LLMatcher
 
