@@ -5,6 +5,7 @@ knows no framework and no kind of request.
 """
 
 import asyncio
+import logging
 import threading
 import weakref
 from collections.abc import AsyncIterator, Iterator
@@ -16,6 +17,8 @@ from doppler_core.engine.engine import Engine
 from doppler_core.errors import EngineClosedError, SettingsError
 from doppler_core.settings import EngineSettings
 from doppler_plugins.handle import EngineHandle
+
+logger = logging.getLogger(__name__)
 
 
 class LazyEngine:
@@ -40,6 +43,11 @@ class LazyEngine:
     def using(self) -> Iterator[Engine]:
         """The open engine, which stays open inside the block. Raises EngineClosedError after `close`."""
         opening = self._enter()
+        if not opening.done() and _on_event_loop():
+            logger.warning(
+                "%s is being opened in a coroutine, and the event loop stands still until it is: await awarmup() before",
+                self.spec[0],
+            )
         try:
             yield opening.result()
         finally:
@@ -116,6 +124,15 @@ class LazyEngine:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def _on_event_loop() -> bool:
+    """Whether this thread runs one."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _expire(lazy: "weakref.ref[LazyEngine]") -> None:

@@ -155,6 +155,23 @@ def test_an_answer_that_takes_too_long_is_a_timeout(llm: DopplerLLM, chat_script
     wait_until(lambda: chat_script.cancelled == 3)
 
 
+def test_opening_within_a_coroutine_is_told_of(
+    llm: DopplerLLM, chat_script: ScriptedChat, caplog: pytest.LogCaptureFixture
+) -> None:
+    chat_script.open_seconds = 0.05
+
+    async def first_asked(other: DopplerLLM, awaited: bool) -> None:
+        if awaited:
+            await other.awarmup()
+        assert other.metadata.is_chat_model
+
+    asyncio.run(first_asked(llm, awaited=True))
+    assert caplog.messages == []
+    asyncio.run(first_asked(llm.model_copy(update={"precision": "f16"}), awaited=False))
+    (message,) = caplog.messages
+    assert message.startswith("scripted is being opened in a coroutine")
+
+
 def test_a_closed_one_says_so(llm: DopplerLLM) -> None:
     with llm:
         llm.complete("a")
