@@ -1,6 +1,7 @@
 """What many tests share: the tiny checkpoint with its goldens, converted once, and the versions that matter."""
 
 import gc
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 from doppler_core.settings import EngineSettings
 from doppler_plugins.conversion import convert_checkpoint, resolve_checkpoint
+from tests.causal_fakes import Opening, opening, write_tokenizer
 
 GOLDENS = Path(__file__).parent / "goldens"
 
@@ -42,6 +44,19 @@ def tiny_artifact(tiny_checkpoint: Path, tmp_path_factory: pytest.TempPathFactor
         resolve_checkpoint(tiny_checkpoint, EngineSettings(precision="f32")), EngineSettings(), out
     )
     return out
+
+
+@pytest.fixture(scope="session")
+def causal_tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tokenizer.json of the size of causal_fakes' vocabulary."""
+    return write_tokenizer(tmp_path_factory.mktemp("tokenizer") / "tokenizer.json")
+
+
+@pytest.fixture
+def opened(causal_tokenizer: Path) -> Iterator[Opening]:
+    """Opens engines that generate, on executors that make up their tokens; all are closed with the test."""
+    with opening(causal_tokenizer) as open_:
+        yield open_
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
@@ -16,24 +15,11 @@ from tests.causal_fakes import (
     ScriptedExecutor,
     Size,
     answer,
-    opening,
     prompt,
-    write_tokenizer,
 )
 
 SIZE = Size(context=4000, slots=3)
 STEP_SECONDS = 0.004  # so that a group of eight takes 32 ms: long beside what the host does, short for a test
-
-
-@pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tokenizer(tmp_path_factory.mktemp("tokenizer") / "tokenizer.json")
-
-
-@pytest.fixture
-def opened(tokenizer: Path) -> Iterator[Opening]:
-    with opening(tokenizer) as open_:
-        yield open_
 
 
 async def awaits(handle: Handle[GenerateResult]) -> None:

@@ -1,7 +1,6 @@
 """Requests to a causal driver: prompts, ends, limits, masks, and what it refuses."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +20,8 @@ from tests.causal_fakes import (
     VOCABULARY,
     Opening,
     answer,
-    opening,
     prompt,
-    write_tokenizer,
 )
-
-
-@pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tokenizer(tmp_path_factory.mktemp("tokenizer") / "tokenizer.json")
-
-
-@pytest.fixture
-def opened(tokenizer: Path) -> Iterator[Opening]:
-    with opening(tokenizer) as open_:
-        yield open_
 
 
 def test_no_seed_is_another_seed_each_time(opened: Opening) -> None:

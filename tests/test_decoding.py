@@ -4,9 +4,7 @@ import gc
 import random
 import threading
 import tracemalloc
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,21 +18,8 @@ from tests.causal_fakes import (
     Opening,
     Size,
     answer,
-    opening,
     prompt,
-    write_tokenizer,
 )
-
-
-@pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tokenizer(tmp_path_factory.mktemp("tokenizer") / "tokenizer.json")
-
-
-@pytest.fixture
-def opened(tokenizer: Path) -> Iterator[Opening]:
-    with opening(tokenizer) as open_:
-        yield open_
 
 
 @pytest.mark.parametrize("runs_ahead", [True, False])

@@ -3,7 +3,6 @@
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,18 +12,7 @@ from doppler_core.engine.request import GenerateRequest
 from doppler_core.errors import CancelledError, InputError
 from doppler_core.text.grammar import Grammar, Regex
 from doppler_core.text.grammar.masks import Constraint, constraint
-from tests.causal_fakes import Opening, answer, opening, prompt, write_tokenizer
-
-
-@pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tokenizer(tmp_path_factory.mktemp("tokenizer") / "tokenizer.json")
-
-
-@pytest.fixture
-def opened(tokenizer: Path) -> Iterator[Opening]:
-    with opening(tokenizer) as open_:
-        yield open_
+from tests.causal_fakes import Opening, answer, prompt
 
 
 @pytest.fixture

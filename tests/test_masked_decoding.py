@@ -1,7 +1,7 @@
 """Masks on a scripted model: made while the step runs, tokens skipped that leave no choice, and nobody else the wiser."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,6 @@ from tests.causal_fakes import (
     answer,
     opening,
     prompt,
-    write_tokenizer,
 )
 
 FREE: frozenset[int] = frozenset(range(50, VOCABULARY))
@@ -51,17 +50,6 @@ FORM = [
     FREE,
 ]
 BEGUN = [{80}, {81}, {82}, *FORM]
-
-
-@pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_tokenizer(tmp_path_factory.mktemp("tokenizer") / "tokenizer.json")
-
-
-@pytest.fixture
-def opened(tokenizer: Path) -> Iterator[Opening]:
-    with opening(tokenizer) as open_:
-        yield open_
 
 
 def words_of(tokens: Sequence[int]) -> npt.NDArray[np.uint32]:
@@ -283,10 +271,10 @@ PLACES = st.lists(st.one_of(st.just(FREE), st.integers(3, 299).map(lambda token:
     loop=st.builds(DecodeLoop, st.sampled_from([1, 3, 8])),
 )
 def test_any_forms_in_any_company_get_what_they_get_alone(
-    tokenizer: Path, requests: list[tuple[int, int, Any]], size: Size, loop: DecodeLoop
+    causal_tokenizer: Path, requests: list[tuple[int, int, Any]], size: Size, loop: DecodeLoop
 ) -> None:
     """Prompts that begin alike among them, so that places are shared, gone on from, and copied."""
-    with opening(tokenizer) as open_:
+    with opening(causal_tokenizer) as open_:
         model, _ = open_(size, loop)
         handles = []
         for seed, length, places in requests:
