@@ -15,6 +15,20 @@ from doppler_core.errors import CancelledError
 from doppler_plugins.adapters.lazy_engine import LazyEngine
 
 
+def whole(result: GenerateResult) -> Delta:
+    """A whole answer as the one delta of a stream that has no other."""
+    return Delta(
+        result.text,
+        result.ids,
+        result.logprobs,
+        result.finish_reason,
+        result.usage,
+        result.timings,
+        result.reasoning,
+        (*result.tool_calls, *result.invalid_tool_calls),
+    )
+
+
 def generate(lazy: LazyEngine, request: GenerateRequest, timeout: float | None = None) -> GenerateResult:
     """One whole answer. Raises TimeoutError `timeout` seconds after the model is open, and what opening and the engine
     raise."""

@@ -9,8 +9,7 @@ from typing import Any, Self
 
 from pydantic import model_validator
 
-from doppler_core.engine.request import Delta, GenerateResult
-from doppler_core.text.chat.messages import InvalidToolCall, ToolCall
+from doppler_core.engine.request import GenerateResult
 from doppler_plugins.adapters import generating
 from doppler_plugins.adapters.extras import missing_extra
 from doppler_plugins.adapters.generation_words import GenerationWords
@@ -237,18 +236,7 @@ def _answer(call: Call) -> Answer:
 
 
 def _whole(answer: Answer, result: GenerateResult) -> ChatResult:
-    calls: list[ToolCall | InvalidToolCall] = [*result.tool_calls, *result.invalid_tool_calls]
-    delta = Delta(
-        result.text,
-        result.ids,
-        result.logprobs,
-        result.finish_reason,
-        result.usage,
-        result.timings,
-        result.reasoning,
-        tuple(calls),
-    )
-    for _ in answer.chunks(delta):
+    for _ in answer.chunks(generating.whole(result)):
         pass
     return _result(answer)
 

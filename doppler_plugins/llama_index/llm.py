@@ -43,7 +43,7 @@ from doppler_plugins.llama_index.requests import (
     is_chat,
     text_request,
 )
-from doppler_plugins.llama_index.responses import Growing, whole
+from doppler_plugins.llama_index.responses import Growing
 from doppler_plugins.llama_index.structured import StructuredPrediction
 from doppler_plugins.llama_index.tools import choice, selections, tool_mapping
 
@@ -206,14 +206,14 @@ class DopplerLLM(StructuredPrediction):
     def _answer(self, asked: Asked, call: Mapping[str, Any]) -> tuple[Growing, Delta]:
         with self._lazy.using() as engine:
             result = generating.generate(self._lazy, asked(engine.capabilities), timeout_of(self, call))
-            return Growing(self.model, engine.tokenizer, streamed=False), whole(result)
+            return Growing(self.model, engine.tokenizer, streamed=False), generating.whole(result)
 
     async def _aanswer(self, asked: Asked, call: Mapping[str, Any]) -> tuple[Growing, Delta]:
         async with self._lazy.ausing() as engine:
             result = await generating.agenerate(
                 self._lazy, asked(engine.capabilities), timeout_of(self, call)
             )
-            return Growing(self.model, engine.tokenizer, streamed=False), whole(result)
+            return Growing(self.model, engine.tokenizer, streamed=False), generating.whole(result)
 
     def _stream(self, asked: Asked, call: Mapping[str, Any]) -> Generator[tuple[Growing, Delta]]:
         with self._lazy.using() as engine:

@@ -19,7 +19,7 @@ from llama_index.core.base.llms.types import (
     ToolCallBlock,
 )
 
-from doppler_core.engine.request import Delta, GenerateResult, TokenLogprob
+from doppler_core.engine.request import Delta, TokenLogprob
 from doppler_core.text.chat.messages import InvalidToolCall, ToolCall
 from doppler_core.text.tokenizer import Tokenizer
 
@@ -120,20 +120,6 @@ class Growing:
             "usage": _usage(delta),
             "timings": timings,
         }
-
-
-def whole(result: GenerateResult) -> Delta:
-    """A whole answer as the one delta of a stream that has no other."""
-    return Delta(
-        result.text,
-        result.ids,
-        result.logprobs,
-        result.finish_reason,
-        result.usage,
-        result.timings,
-        result.reasoning,
-        (*result.tool_calls, *result.invalid_tool_calls),
-    )
 
 
 def logprobs_of(one: TokenLogprob, tokenizer: Tokenizer | None) -> list[LogProb]:
