@@ -43,6 +43,8 @@ def near(draw: st.DrawFn) -> tuple[float, str]:
 @example((0, "0.0"), "exclusiveMaximum")
 @example((1e-7, "0.0000001"), "minimum")
 @example((1, "0.99"), "exclusiveMaximum")
+@example((0.25, "0.2"), "maximum")
+@example((10.05, "10"), "maximum")
 def test_a_number_is_let_through_where_it_holds(case: tuple[float, str], key: str) -> None:
     limit, written = case
     (pattern,) = limit_patterns([(key, limit)])

@@ -219,6 +219,7 @@ def test_a_reference_is_read_once_however_often_it_is_made() -> None:
         ({"type": "string", "nullable": True, "maxLength": 1}, ["a", None], ["ab"]),
         ({"$ref": "#/$defs/A", "nullable": True, "$defs": {"A": {"type": "integer"}}}, [1, None], ["a"]),
         ({"enum": ["a", "é\n", 1.5, None, {"k": [1]}]}, ["a", "é\n", 1.5, None, {"k": [1]}], ["b", 1, {}]),
+        ({"const": {"k": [1, 2], "l": None}}, [{"k": [1, 2], "l": None}], [{"k": [1, 2]}]),
         ({"type": "number", "enum": [1, "1", 2.5]}, [1, 2.5], ["1"]),
         (
             {
