@@ -12,6 +12,7 @@ from doppler_core.engine.request import GenerateRequest
 from doppler_core.errors import CancelledError, InputError
 from doppler_core.text.grammar import Grammar, Regex
 from doppler_core.text.grammar.masks import Constraint, constraint
+from doppler_core.text.grammar.table import TokenTable
 from tests.causal_fakes import Opening, answer, prompt
 
 
@@ -79,3 +80,33 @@ def test_a_grammar_that_is_none_fails_its_own_request(opened: Opening) -> None:
     with pytest.raises(InputError, match="grammar"):
         model.generate(prompt(1, 6), grammar=Regex("[a-"))
     assert list(other.result(10).ids) == answer(executor.size, prompt(3, 8), 30)
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[TokenTable]:
+    """The tables that somebody wanted."""
+    tables: list[TokenTable] = []
+    start = TokenTable.start
+
+    def noted(table: TokenTable) -> None:
+        tables.append(table)
+        start(table)
+
+    monkeypatch.setattr(TokenTable, "start", noted)
+    return tables
+
+
+def test_the_table_is_made_for_the_first_grammar_and_not_for_a_text(
+    opened: Opening, begun: list[TokenTable]
+) -> None:
+    model, _ = opened()
+    model.generate(prompt(1, 6), max_tokens=3)
+    assert not begun
+    model.generate(prompt(1, 6), grammar=Regex("[a-c]{4}"))
+    assert len(set(map(id, begun))) == 1
+
+
+def test_warmup_begins_the_table(opened: Opening, begun: list[TokenTable]) -> None:
+    model, _ = opened()
+    model.warmup()
+    assert len(begun) == 1

@@ -42,9 +42,10 @@ class CausalDriver:
         named = {number for name in _ENDS if (number := self._control(name)) is not None}
         self._ends = named.union(self._defaults.end_ids)
         own = opened.chat_format
-        table = TokenTable(opened.tokenizer, self._ends | self._prompts.ids_of(own.ends), own.marks)
-        table.start()
-        self._limits = Limits(table)
+        # Made on a thread of its own when a grammar or a tool first needs it: to make it holds up all of Python for a
+        # second with a large vocabulary, which a first token would wait for.
+        self._table = TokenTable(opened.tokenizer, self._ends | self._prompts.ids_of(own.ends), own.marks)
+        self._limits = Limits(self._table)
         places = Places(opened.executor, layout(opened.plan, self._context_length), opened.executor.max_slots)
         loop = _loop(opened.manifest.session.decode_loop, opened.plan)
         self._decoder = Decoder(opened.executor, opened.plan.states(), places, loop)
@@ -76,8 +77,9 @@ class CausalDriver:
             ) from error
 
     def warmup(self) -> None:
-        """Run both phases, and every way to choose a token."""
+        """Run both phases, and every way to choose a token; begin the table that grammars need."""
         self._decoder.warmup()
+        self._table.start()
 
     def count_tokens(self, prompt: Any, prompt_name: str | None = None, tools: Sequence[Any] = ()) -> int:
         """Tokens of a text or a conversation as a prompt, begin token included; this model has no named prompts."""
