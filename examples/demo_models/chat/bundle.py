@@ -24,7 +24,9 @@ def main(checkpoint: Path) -> int:
         path = Path(folder) / f"{NAME}.json"
         path.write_text(json.dumps(manifest), "utf-8")
         out = data_dir("models") / NAME
-        return program.run(["convert", str(checkpoint), "--manifest", str(path), "--out", str(out), "--force"])
+        return program.run(
+            ["convert", str(checkpoint), "--manifest", str(path), "--out", str(out), "--force"]
+        )
 
 
 if __name__ == "__main__":

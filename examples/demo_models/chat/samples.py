@@ -65,8 +65,20 @@ def two_step_sample(values: Values, count: int | None = None, turns: int | None 
     return _conversation(values, offers(values, count or values.rng.choice((2, 2, 3))), chosen)
 
 
+def choice_sample(values: Values) -> list[Segment]:
+    """Several tools of few words and as many requests: to choose is the hardest part, so it is drilled."""
+    return _conversation(values, offers(values, values.rng.randint(3, 5), brief=True), [_one_step] * 4)
+
+
 def _any_tool_sample(values: Values) -> list[Segment]:
-    return two_step_sample(values) if values.level > 1 and values.chance(0.15) else tool_sample(values)
+    kind = values.rng.random() if values.level > 1 else 1.0
+    return (
+        two_step_sample(values)
+        if kind < 0.15
+        else choice_sample(values)
+        if kind < 0.4
+        else tool_sample(values)
+    )
 
 
 def _conversation(values: Values, offered: Sequence[Offer], turns: Sequence[Turn]) -> list[Segment]:

@@ -10,7 +10,9 @@ from usual_tools import USUAL, Usual
 from values import VERBS, Value, Values, said
 from wire import Parameter, Tool
 
+# Weights of 0, 1, 2 and 3 parameters, by level.
 _COUNTS = {0: (0.05, 0.7, 0.25, 0.0), 1: (0.05, 0.6, 0.25, 0.1), 2: (0.03, 0.32, 0.42, 0.23)}
+_BRIEF = (0.35, 0.65, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -33,14 +35,14 @@ class Request:
     bare: bool = True
 
 
-def offers(values: Values, count: int) -> list[Offer]:
-    """So many tools of different names; often two that share a verb or a noun."""
+def offers(values: Values, count: int, brief: bool = False) -> list[Offer]:
+    """So many tools of different names; often two that share a verb or a noun. brief: one parameter at most."""
     found: list[Offer] = []
     while len(found) < count:
-        offer = _usual(values) if values.chance(0.22) else _made(values, _near(values, found))
+        offer = _usual(values) if values.chance(0.22) else _made(values, _near(values, found), brief)
         if all(offer.tool.name != other.tool.name and _differ(offer, other) for other in found):
             found.append(offer)
-    described = values.chance(0.3)
+    described = not brief and values.chance(0.3)
     found = [_described(values, offer, described) for offer in found]
     values.rng.shuffle(found)
     return found
@@ -62,7 +64,7 @@ def _near(values: Values, found: Sequence[Offer]) -> tuple[str, str]:
     return (near.verb, "") if values.chance(0.55) else ("", near.noun)
 
 
-def _made(values: Values, near: tuple[str, str]) -> Offer:
+def _made(values: Values, near: tuple[str, str], brief: bool) -> Offer:
     rng = values.rng
     verb, noun = near[0] or rng.choice(VERBS), near[1]
     if not noun:
@@ -75,7 +77,7 @@ def _made(values: Values, near: tuple[str, str]) -> Offer:
         name = noun.replace(" ", "_")
     else:
         name = f"{verb} {noun}".title().replace(" ", "")
-    count = rng.choices(range(4), _COUNTS[values.level])[0]
+    count = rng.choices(range(4), _BRIEF if brief else _COUNTS[values.level])[0]
     kinds = ("string", "integer", "number", "boolean")
     keys: dict[str, str] = {}
     same = rng.choice(kinds[:3]) if values.chance(0.25) else ""
