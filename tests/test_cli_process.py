@@ -222,9 +222,12 @@ def test_a_user_without_a_home_can_use_what_needs_none(
 def test_the_demo_as_shipped_answers_every_question_in_every_way(environment: dict[str, str]) -> None:
     done = run(environment, "demo")
     assert (done.returncode, done.stderr) == (0, b""), done.stderr.decode()
-    _, *ways = done.stdout.decode().split("\n\n")
-    assert [way.split(" (")[0] for way in ways] == ["directly", "LangChain", "LlamaIndex"]
-    for way in ways:
-        _, *answers = way.strip().splitlines()
+    parts = [part.strip().splitlines() for part in done.stdout.decode().split("\n\n")]
+    ways = ["directly", "LangChain", "LlamaIndex"]
+    assert [part[0].split(" (")[0] for part in parts[1:4] + parts[5:]] == ways * 2
+    for _, *answers in parts[1:4]:
         assert len(answers) == 4
         assert "Mars is red" in answers[0]
+    for _, *lines in parts[5:]:
+        assert lines[1:3] == ["    Tom lives in Oslo.", "    = Oslo"]
+        assert lines[-2:] == ["    add(a=1234, b=567) -> 1801", "    = The result is 1801."]

@@ -1,20 +1,21 @@
-"""`demo`: the main job, shown with the bundled model: documents embedded, questions answered by the nearest one.
+"""`demo`: the main jobs, shown with the bundled models: documents embedded and found by questions, answers, tools called.
 
-Three ways to the same engine: directly, through LangChain, through LlamaIndex (each if installed).
+Three ways to the same engines: directly, through LangChain, through LlamaIndex (each if installed).
 """
 
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import click
 
 from doppler_core.settings import EngineSettings
+from doppler_plugins.cli import demo_chat
 from doppler_plugins.cli.options import engine_options
 from doppler_plugins.cli.output import emit, json_option, table
 from doppler_plugins.requirements import explain_missing
 
-_MODEL = "demo-embedding"
 _PASSAGES = (
     (
         "A honeybee that has found flowers returns to the hive and dances. The angle of her waggle shows the "
@@ -54,30 +55,53 @@ class Answer:
     score: float | None
 
 
-@click.command(short_help="Find documents by questions with the bundled model.")
+Way = tuple[str, str, Callable[[EngineSettings], Any]]  # its name, the adapter it needs, what it does
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What each way gave, or what it needs and did not find; and how long it took."""
+
+    ways: dict[str, Any]
+    seconds: dict[str, float]
+
+
+@click.command(short_help="Find documents, answer and call tools with the bundled models.")
 @json_option
 @engine_options
 def demo(settings: EngineSettings, as_json: bool) -> None:
-    """Embed a few documents with the bundled model and find them by questions, directly and through the frameworks."""
-    settings = replace(settings, precision=None)  # a precision is for checkpoints; this model is converted
-    ways: dict[str, list[Answer] | str] = {}
-    seconds: dict[str, float] = {}
-    for name, needs, way in _WAYS:
+    """Find a few documents by questions, answer from one and call tools, with the bundled models, directly and through
+    the frameworks."""
+    settings = replace(settings, precision=None)  # a precision is for checkpoints; these models are converted
+    finding = _show(_WAYS, settings)
+    # Documents are short; what a framework puts around a question is not.
+    chatting = _show(_CHAT_WAYS, replace(settings, context_length=None))
+    value = _plain(demo_chat.FINDER, finding) | {"chat": _plain(demo_chat.CHAT, chatting)}
+    emit(value, as_json, [*_lines(finding), *_chat_lines(chatting)])
+
+
+def _show(ways: tuple[Way, ...], settings: EngineSettings) -> Shown:
+    shown = Shown({}, {})
+    for name, needs, way in ways:
         missing = explain_missing(needs, "doppler-plugins") if needs else ""
         began = time.perf_counter()
-        ways[name] = f"needs {missing}" if missing else way(settings)
-        seconds[name] = time.perf_counter() - began
-    value = {
-        name: found if isinstance(found, str) else [asdict(answer) for answer in found]
-        for name, found in ways.items()
+        shown.ways[name] = f"needs {missing}" if missing else way(settings)
+        shown.seconds[name] = time.perf_counter() - began
+    return shown
+
+
+def _plain(model: str, shown: Shown) -> dict[str, Any]:
+    ways = {
+        name: given if isinstance(given, str) else [asdict(one) for one in given]
+        for name, given in shown.ways.items()
     }
-    emit({"model": _MODEL, "ways": value, "seconds": seconds}, as_json, _lines(ways, seconds))
+    return {"model": model, "ways": ways, "seconds": shown.seconds}
 
 
 def _directly(settings: EngineSettings) -> list[Answer]:
     from doppler_plugins.opening import open_engine
 
-    with open_engine(_MODEL, settings) as engine:
+    with open_engine(demo_chat.FINDER, settings) as engine:
         documents = engine.embed(list(_PASSAGES), prompt_name="document").vectors
         queries = engine.embed(list(_QUESTIONS), prompt_name="query").vectors
     scores = queries @ documents.T  # unit vectors: [questions, passages] cosines
@@ -93,7 +117,7 @@ def _with_langchain(settings: EngineSettings) -> list[Answer]:
     from doppler_plugins.adapters.words import setting_words
     from doppler_plugins.langchain import DopplerEmbeddings
 
-    with DopplerEmbeddings(model=_MODEL, **setting_words(settings)) as embeddings:
+    with DopplerEmbeddings(model=demo_chat.FINDER, **setting_words(settings)) as embeddings:
         store = InMemoryVectorStore.from_texts(list(_PASSAGES), embeddings)
         found = [store.similarity_search_with_score(question, k=1)[0] for question in _QUESTIONS]
     return [
@@ -109,7 +133,7 @@ def _with_llama_index(settings: EngineSettings) -> list[Answer]:
     from doppler_plugins.adapters.words import setting_words
     from doppler_plugins.llama_index import DopplerEmbedding
 
-    with DopplerEmbedding(model=_MODEL, **setting_words(settings)) as embed_model:
+    with DopplerEmbedding(model=demo_chat.FINDER, **setting_words(settings)) as embed_model:
         nodes = [TextNode(text=passage) for passage in _PASSAGES]
         retriever = VectorStoreIndex(nodes, embed_model=embed_model).as_retriever(similarity_top_k=1)
         found = [retriever.retrieve(question)[0] for question in _QUESTIONS]
@@ -119,17 +143,22 @@ def _with_llama_index(settings: EngineSettings) -> list[Answer]:
     ]
 
 
-_WAYS: tuple[tuple[str, str, Callable[[EngineSettings], list[Answer]]], ...] = (
+_WAYS: tuple[Way, ...] = (
     ("directly", "", _directly),
     ("LangChain", "langchain.embeddings", _with_langchain),
     ("LlamaIndex", "llama_index.embedding", _with_llama_index),
 )
+_CHAT_WAYS: tuple[Way, ...] = (
+    ("directly", "", demo_chat.directly),
+    ("LangChain", "langchain.chat", demo_chat.with_langchain),
+    ("LlamaIndex", "llama_index.llm", demo_chat.with_llama_index),
+)
 
 
-def _lines(ways: dict[str, list[Answer] | str], seconds: dict[str, float]) -> list[str]:
-    lines = [f"{len(_PASSAGES)} documents and {len(_QUESTIONS)} questions, embedded by {_MODEL}"]
-    for name, found in ways.items():
-        lines.append(f"\n{name} ({seconds[name]:.2f} s)")
+def _lines(shown: Shown) -> list[str]:
+    lines = [f"{len(_PASSAGES)} documents and {len(_QUESTIONS)} questions, embedded by {demo_chat.FINDER}"]
+    for name, found in shown.ways.items():
+        lines.append(f"\n{name} ({shown.seconds[name]:.2f} s)")
         if isinstance(found, str):
             lines.append(f"  {found}")
             continue
@@ -144,4 +173,12 @@ def _lines(ways: dict[str, list[Answer] | str], seconds: dict[str, float]) -> li
                 for answer in found
             )
         ]
+    return lines
+
+
+def _chat_lines(shown: Shown) -> list[str]:
+    lines = [f"\nA question on what was found and two tasks with tools at hand, answered by {demo_chat.CHAT}"]
+    for name, exchanges in shown.ways.items():
+        lines.append(f"\n{name} ({shown.seconds[name]:.2f} s)")
+        lines += [f"  {exchanges}"] if isinstance(exchanges, str) else demo_chat.lines(exchanges)
     return lines
