@@ -19,8 +19,9 @@ from tests.adapters.scripted_chat import ScriptedChat
 
 #: Tests whose value the bundled model can't know, and why.
 VALUES = {
-    "test_tool_calling": "the argument has to be 3, read off the notation magic_function(3)",
+    "test_tool_calling": "exactly one call, whose argument is 3, read off the notation magic_function(3)",
     "test_tool_calling_async": "the same",
+    "test_tool_calling_with_no_arguments": "one call has to do, where nothing but the model's judgement ends the turn",
     "test_unicode_tool_call_integration": "Chinese and Japanese names, whose letters the model never saw",
 }
 
