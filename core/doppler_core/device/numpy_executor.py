@@ -1,10 +1,12 @@
 """The NumPy executor: a plan's ops on the CPU, each weight expanded once or a block at a time.
 
 A crew of as many threads as BLAS has runs either a lane of the step each (numpy_lanes), or, where there is one lane,
-parts of each product and attention; BLAS computes in the thread that calls it. Row ops that follow each other run as
-one group over ranges of rows, so that a range stays in a core's cache from the first op to the last.
+parts of each product and attention; BLAS computes in the thread that calls it. (Products of one row may be left to
+BLAS's own threads: numpy_sharing.) Row ops that follow each other run as one group over ranges of rows, so that a range
+stays in a core's cache from the first op to the last.
 """
 
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +19,7 @@ from doppler_core.device.numpy_buffers import make_buffers
 from doppler_core.device.numpy_crew import Crew
 from doppler_core.device.numpy_lanes import Lane, join, lanes, whole
 from doppler_core.device.numpy_run import Found, run_bound
+from doppler_core.device.numpy_sharing import Sharing
 from doppler_core.device.numpy_weights import load_vectors, load_weights
 from doppler_core.device.states import DTYPES, check_copy, rows_of, values_for
 from doppler_core.device.step_check import bounds, check_group, check_step, running
@@ -82,6 +85,7 @@ class NumpyExecutor:
         self._last: Bound | None = None
         self._left: Left | None = None
         self._crew = Crew(blas_threads(), "doppler-plugins numpy")
+        self._sharing = Sharing()
 
     @property
     def memory_bytes(self) -> int:
@@ -182,17 +186,29 @@ class NumpyExecutor:
     ) -> list[Found]:
         """The values of `names` after each of the steps. goes_on: from the rows that the last bound step left."""
         tables = Tables(step.rows, step.slots, step.sampling)
-        with one_blas_thread():
-            split = [] if self._states else lanes(tables, self._crew.count)
-            if len(split) > 1:
+        split = [] if self._states else lanes(tables, self._crew.count)
+        if len(split) > 1:
+            with one_blas_thread():
                 return [self._run_lanes(chosen, split, names)]
-            if self._last is None or not goes_on:
-                self._last = self._bind_whole(chosen, step)
-            found = []
-            for number in range(steps):
-                self._last.renew(None if number or goes_on else tables)
-                found.append(run_bound(self._last, self._crew, names, meanwhile))
-            return found
+        if self._last is None or not goes_on:
+            self._last = self._bind_whole(chosen, step)
+        found = []
+        for number in range(steps):
+            self._last.renew(None if number or goes_on else tables)
+            found.append(self._run_whole(self._last, names, meanwhile))
+        return found
+
+    def _run_whole(self, bound: Bound, names: Collection[str], meanwhile: Callable[[], None] | None) -> Found:
+        by_blas = len(bound.lane.tables.rows) == 1 and self._sharing.by_blas()
+        begun = time.perf_counter()
+        if by_blas:
+            found = run_bound(bound, None, names, meanwhile)
+        else:
+            with one_blas_thread():
+                found = run_bound(bound, self._crew, names, meanwhile)
+        if len(bound.lane.tables.rows) == 1 and meanwhile is None:
+            self._sharing.note(by_blas, time.perf_counter() - begun)
+        return found
 
     def _bind_whole(self, chosen: Chosen, step: StepTables) -> Bound:
         """The step as one lane; that of a small step is used again for the next of its size."""

@@ -21,6 +21,11 @@ LEAST = 1 << 18  # multiplications of a part: what is done while another thread 
 LARGE = 1 << 20  # of a part where a thread has several
 
 
+# A part begins at a multiple of it: BLAS computes some of a vector's products together, up to 4 here, and rounds those
+# that are left over otherwise. So it makes no difference who shares a product out.
+TOGETHER = 16
+
+
 @dataclass(frozen=True)
 class Columns:
     """The columns first .. stop - 1 of a product: those rows of the weight."""
@@ -43,6 +48,8 @@ def product_parts(rows: int, shape: tuple[int, int], packed: bool, threads: int)
     if packed:
         count = max(count, -(-4 * columns * inner // BLOCK_BYTES))
     step = -(-columns // count)
+    if not packed:
+        step = -(-step // TOGETHER) * TOGETHER
     return tuple(Columns(first, min(first + step, columns)) for first in range(0, columns, step))
 
 

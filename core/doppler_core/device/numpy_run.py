@@ -18,10 +18,12 @@ Found = dict[str, npt.NDArray[Any]]
 
 
 def run_bound(
-    bound: Bound, crew: Crew, names: Collection[str], meanwhile: Callable[[], None] | None = None
+    bound: Bound, crew: Crew | None, names: Collection[str], meanwhile: Callable[[], None] | None = None
 ) -> Found:
-    """Run a step; copies of the values of `names`, as they were when their ops had run. meanwhile: called before the
-    first op that the step asks for."""
+    """Run a step; copies of the values of `names`, as they were when their ops had run.
+
+    crew: None = this thread alone, and BLAS's own. meanwhile: called before the first op that the step asks for.
+    """
     found: Found = {}
     for each, calls in zip(bound.groups, bound.calls, strict=True):
         if meanwhile is not None and each.ops[0].when:
