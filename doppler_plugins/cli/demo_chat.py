@@ -134,7 +134,8 @@ def with_llama_index(settings: EngineSettings) -> list[Exchange]:
     ):
         documents = [Document(text=text) for text in _DOCUMENTS]
         index = VectorStoreIndex.from_documents(documents, embed_model=finder)
-        response = index.as_query_engine(llm=llm, similarity_top_k=1, streaming=True).query(_QUESTION)
+        query_engine = index.as_query_engine(llm=llm, similarity_top_k=1, streaming=True)
+        response: Any = query_engine.query(_QUESTION)  # LlamaIndex declares every kind that it may be
         found = response.source_nodes[0].text
         rag = Exchange(_QUESTION, (found,), "".join(response.response_gen))
         return [rag, *asyncio.run(_function_agent(llm))]
@@ -145,7 +146,7 @@ async def _function_agent(llm: Any) -> list[Exchange]:
 
     exchanges = []
     for task in _TASKS:
-        output = await FunctionAgent(tools=list(_TOOLS.values()), llm=llm).run(task)
+        output: Any = await FunctionAgent(tools=list(_TOOLS.values()), llm=llm).run(task)
         steps = tuple(
             _step(call.tool_name, call.tool_kwargs, call.tool_output.content) for call in output.tool_calls
         )
