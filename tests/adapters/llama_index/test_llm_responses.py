@@ -8,8 +8,9 @@ from llama_index.core.base.llms.types import ChatMessage
 
 from doppler_core.engine.request import Delta, GenerateResult, Timings, TokenLogprob, Usage
 from doppler_core.text.chat import InvalidToolCall, Reasoning, Text, ToolCall
+from doppler_plugins.adapters.generating import whole
 from doppler_plugins.llama_index.messages import read_chat
-from doppler_plugins.llama_index.responses import Growing, whole
+from doppler_plugins.llama_index.responses import Growing
 
 USAGE = Usage(7, 2, 5, 1)
 
