@@ -117,4 +117,3 @@ def test_only_a_step_with_something_to_do_meanwhile_is_submitted_in_two(
         submitted.clear()
         gpu.submit("prefill", masked_step(), meanwhile=meanwhile).result()
         assert len(submitted) == count
-    gpu.close()

@@ -19,7 +19,7 @@ CONVERSATION = [
     ChatMessage(role="system", content="Answer in a few words."),
     ChatMessage(role="user", content="What color is the sky?"),
     ChatMessage(role="assistant", content="Blue."),
-    ChatMessage(role="user", content="And the grass?"),
+    ChatMessage(role="user", content="The grass is green. What color is the grass?"),
 ]
 QUESTION = "What do owls eat?"
 
