@@ -20,7 +20,9 @@ from doppler_core.plan.signature import Signature, kernel_params
 
 SPOILED = np.float32(1e30)
 # Their loops are those of broadcast_matmul.wgsl, as matmul_f32_broadcast.wgsl's are, and they take seconds to compile.
-SAME_LOOPS = tuple(f"matmul_{kind}_broadcast.wgsl" for kind in ("f16w_f32a", "q4_k", "q8_0", "q5_0", "q6_k"))
+SAME_LOOPS = tuple(
+    f"matmul_{kind}_broadcast.wgsl" for kind in ("f16w_f32a", "q4_k", "q8_0x8", "q5_0", "q6_k")
+)
 
 
 def counting(row: Signature, bound: int) -> Callable[[str], str]:
