@@ -25,7 +25,7 @@ from doppler_core.plan.operands import Array, Operands, Params, Tables
 class Call:
     """An op bound to its buffers for one step: everything but the range of rows.
 
-    weights: matrices. vectors: weights of one axis, for the twins of norms with the op's offset added. tables: whose
+    weights: matrices. vectors: weights of one axis, with the op's offset added. tables: whose
     `rows` are the op's, T or S. facts: what ops derive from these tables, worked out once a step.
     half: the output is a state whose values are rounded to f16.
     """
@@ -163,7 +163,8 @@ def by_meaning(meaning: str, call: Call) -> None:
     matrices = [one.values(0, one.shape[0]) for one in call.weights]
     # No meaning has a vector behind a matrix.
     given = Operands(call.inputs, [*call.vectors, *matrices], call.constants)
-    call.output[...] = MEANINGS[meaning](call.params, given, call.tables)
+    params = {**call.params, "offset": 0.0}  # the vectors have it
+    call.output[...] = MEANINGS[meaning](params, given, call.tables)
 
 
 @dataclass(frozen=True)

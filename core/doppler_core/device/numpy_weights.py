@@ -130,9 +130,8 @@ def load_vectors(plan: Plan, tensors: Mapping[str, Tensor]) -> dict[tuple[str, f
 
 
 def offset_of(op: Op) -> float:
-    """What the op's twin wants added to its weight of one axis beforehand."""
-    has_twin = op.meaning in ("rmsnorm", "rope", "store", "cached_attention")
-    return float(op.params.get("offset", 0.0)) if has_twin else 0.0
+    """What is added to the op's weight of one axis beforehand."""
+    return float(op.params.get("offset", 0.0))
 
 
 def _vector(tensor: Tensor, offset: float) -> Array:
