@@ -1,5 +1,6 @@
 // gelu: output = g / 2 * (1 + tanh(sqrt(2 / pi) * (g + 0.044715 g^3))) * up, with g = gate; without up when HAS_GATE is false.
-// gate, output f32 [rows, columns]; up f32 [rows, up_columns], of which the columns from up_first on are taken.
+// output f32 [rows, columns]; gate f32 [rows, gate_columns], of which the first columns are taken; up f32
+// [rows, up_columns], of which those from up_first on.
 //!include step.wgsl
 //!include gelu_tanh.wgsl
 
@@ -8,6 +9,7 @@ override HAS_GATE: bool = true;
 struct Params {
     columns: u32,
     up_first: u32,
+    gate_columns: u32,
     up_columns: u32,
 }
 
@@ -26,9 +28,11 @@ fn main(
     for (var part = 0u; part < 4u; part++) {
         let index = first + part * 256u;
         if (index < step.rows * params.columns) {
-            var value = gelu_tanh(gate[index]);
+            let row = index / params.columns;
+            let column = index % params.columns;
+            var value = gelu_tanh(gate[row * params.gate_columns + column]);
             if (HAS_GATE) {
-                value *= up[index / params.columns * params.up_columns + params.up_first + index % params.columns];
+                value *= up[row * params.up_columns + params.up_first + column];
             }
             output[index] = value;
         }

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from doppler_core.device.gpu import Gpu
-from doppler_core.device.limits import Section, sections
+from doppler_core.device.limits import sections
 from doppler_core.device.replay import Dispatch, Grid
 from doppler_core.device.step_buffers import PER_ROW, PER_SEQUENCE, StepBuffers
 from doppler_core.device.upload import Uploads
 from doppler_core.plan.constants import make
 from doppler_core.plan.kernels import for_one_row, signature
-from doppler_core.plan.op import HOST, Constant, Op, Plan, Scalar, Weight
+from doppler_core.plan.op import HOST, Constant, Op, Plan, Scalar, Section, Weight
 from doppler_core.plan.signature import (
     Bound,
     Params,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from doppler_core.errors import LimitError, PlanError
 from doppler_core.plan.arena import Arena, lay_out
 from doppler_core.plan.kernels import signature
-from doppler_core.plan.op import HOST, Op, Plan, State, Weight
+from doppler_core.plan.op import HOST, SECTION_ROWS, Op, Plan, Section, State, Weight
 from doppler_core.plan.signature import bind_operands, kernel_params, misfit
 from doppler_core.weights.tensor import BLOCKS, row_bytes
 
@@ -26,21 +26,17 @@ class Ability:
     features: frozenset[str]
 
 
-@dataclass(frozen=True)
-class Section:
-    """Rows [first, first + count) of a weight, bound by themselves."""
-
-    first: int
-    count: int
-
-
 def sections(weight: Weight, max_binding: int) -> list[Section]:
-    """The weight cut into runs of whole rows that can be bound; one section where it fits."""
+    """The weight cut into runs of whole rows that can be bound; one section where it fits.
+
+    They begin at multiples of SECTION_ROWS where that many rows fit, as the sections do that ops ask for.
+    """
     rows = 1
     for axis in weight.shape[:-1]:
         rows *= axis
     together = BLOCKS[weight.dtype].rows
     step = max_binding // row_bytes(weight.dtype, weight.shape[-1]) // together * together
+    step -= step % SECTION_ROWS if step > SECTION_ROWS else 0
     if step == 0:
         raise LimitError(
             f"weight {weight.name!r}: {together} row(s) exceed the largest binding, {max_binding:,} bytes"

@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 
 from doppler_core.device.gpu import Gpu
-from doppler_core.device.limits import Section
 from doppler_core.errors import PlanError
-from doppler_core.plan.op import Weight
+from doppler_core.plan.op import Section, Weight
 from doppler_core.weights.storage import as_kernel_type
 from doppler_core.weights.tensor import Bytes, Tensor, row_bytes, tensor_bytes
 

@@ -38,32 +38,59 @@ def _mix_cached(stack: Stack, layer: Layer, a: Value) -> Value:
     build, number, state = stack.build, layer.number, stack.states[layer.source]
     if layer.owns:
         q, k, v = _queries_keys_values(stack, layer, a)
-        size = {"columns": k.columns, "head_dim": layer.head_dim, "capacity": state.capacity}
-        build.emit("store", "store", number, [k, v, state], state, params={**size, "value_norm": False})
+        _store(stack, layer, k, v)
     else:
         for role in ("k_proj", "k_norm", "rope_k", "v_proj"):
             build.steps.void(role, number, _SHARED)
         projected = _project(stack, layer, "q_proj", a, layer.heads)
         q = rotate(stack, "rope_q", layer, _head_norm(stack, layer, "q_norm", projected), layer.heads)
     params = {**_scores(stack, layer), "capacity": state.capacity}
-    return build.emit("cached_attention", "attention", number, [q, state], q.shape, params=params)
+    note = "every row of the canvas sees all of it" if stack.canvas else ""
+    if stack.canvas:
+        params["canvas"] = True
+    return build.emit("cached_attention", "attention", number, [q, state], q.shape, params=params, note=note)
+
+
+def keep(stack: Stack, layer: Layer, x: Value) -> None:
+    """Put the layer's keys and values into its state, and no more of the layer: nobody reads what it would give."""
+    assert stack.states is not None
+    a = stack.build.norm("input_norm", layer.number, x, stack.norm)
+    k, v = _normed_keys_values(stack, layer, *_keys_values(stack, layer, a))
+    _store(stack, layer, rotate(stack, "rope_k", layer, k, layer.kv_heads), v)
+
+
+def _store(stack: Stack, layer: Layer, k: Value, v: Value) -> None:
+    assert stack.states is not None
+    state = stack.states[layer.number]
+    size = {"columns": k.columns, "head_dim": layer.head_dim, "capacity": state.capacity}
+    stack.build.emit(
+        "store", "store", layer.number, [k, v, state], state, params={**size, "value_norm": False}
+    )
 
 
 def _queries_keys_values(stack: Stack, layer: Layer, a: Value) -> tuple[Value, Value, Value]:
     q = _project(stack, layer, "q_proj", a, layer.heads)
+    k, v = _keys_values(stack, layer, a)
+    q = _head_norm(stack, layer, "q_norm", q)
+    k, v = _normed_keys_values(stack, layer, k, v)
+    q = rotate(stack, "rope_q", layer, q, layer.heads)
+    return q, rotate(stack, "rope_k", layer, k, layer.kv_heads), v
+
+
+def _keys_values(stack: Stack, layer: Layer, a: Value) -> tuple[Value, Value]:
     k = _project(stack, layer, "k_proj", a, layer.kv_heads)
     if layer.values_are_keys:
         stack.build.steps.void("v_proj", layer.number, _KEYS)
-        v = k
-    else:
-        v = _project(stack, layer, "v_proj", a, layer.kv_heads)
-    q = _head_norm(stack, layer, "q_norm", q)
+        return k, k
+    return k, _project(stack, layer, "v_proj", a, layer.kv_heads)
+
+
+def _normed_keys_values(stack: Stack, layer: Layer, k: Value, v: Value) -> tuple[Value, Value]:
     k = _head_norm(stack, layer, "k_norm", k)
     if stack.manifest.inference.attention.value_norm:
         note = "attention.valueNorm"
         v = stack.build.norm("v_norm", layer.number, v, stack.norm, note, columns=layer.head_dim)
-    q = rotate(stack, "rope_q", layer, q, layer.heads)
-    return q, rotate(stack, "rope_k", layer, k, layer.kv_heads), v
+    return k, v
 
 
 def _project(stack: Stack, layer: Layer, role: str, a: Value, heads: int) -> Value:

@@ -1,11 +1,24 @@
 """Puts ops together: finds a role's kernel and weight, names the output, checks shapes. It knows no architecture."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from doppler_core.errors import PlanError
 from doppler_core.plan.kernels import signature
 from doppler_core.plan.names import TensorNames, logical_name
-from doppler_core.plan.op import HOST, Constant, Dim, Kernel, Op, Origin, Scalar, State, Value, Weight
+from doppler_core.plan.op import (
+    HOST,
+    Constant,
+    Dim,
+    Kernel,
+    Op,
+    Origin,
+    Scalar,
+    Section,
+    State,
+    Value,
+    Weight,
+)
 from doppler_core.plan.reading import weight_for
 from doppler_core.plan.steps import Steps
 from doppler_core.weights.tensor import Tensor
@@ -35,10 +48,12 @@ class Builder:
         note: str = "",
         when: str = "",
         on_host: bool = False,
+        section: Section | None = None,
     ) -> Value:
         """Append an op and give its output: a value of its own, or of a shape, under the role's name.
 
-        on_host: the executor computes the op itself, from the step's tables and the file.
+        on_host: the executor computes the op itself, from the step's tables and the file. section: the rows of its
+        weights that it reads.
         """
         name = role if layer is None else f"layers.{layer}.{role}"
         written = output if isinstance(output, Value) else Value(name, output)
@@ -48,13 +63,16 @@ class Builder:
             read = [Weight(one.name, one.shape, one.dtype, one.dtype) for one in weights]
         else:
             kernel, origin, kernel_note = self.steps.resolve(
-                role.split(".")[0], layer, logical_name(role, layer)
+                role.split(".")[0], layer, logical_name(role, layer), weights[-1].dtype if weights else ""
             )
             if (found := signature(kernel).meaning) != meaning:
                 raise PlanError(
                     f"{name}: expected a kernel that computes {meaning}, but {kernel} computes {found}"
                 )
-            read = [weight_for(kernel, one.name, one.shape, one.dtype, name) for one in weights]
+            read = [
+                replace(weight_for(kernel, one.name, one.shape, one.dtype, name), section=section)
+                for one in weights
+            ]
         op = Op(
             meaning=meaning,
             role=role,
@@ -81,8 +99,10 @@ class Builder:
         params: Params,
         note: str = "",
         columns: int | None = None,
+        gain: float = 1.0,
     ) -> Value:
-        """An RMS norm of each run of as many values as its weight has, or of `columns` values without a weight."""
+        """An RMS norm of each run of as many values as its weight has, or of `columns` values without a weight; times
+        `gain`."""
         weights = [] if columns else [self.names.tensor(role, layer)]
         for weight in weights:
             if len(weight.shape) != 1:
@@ -100,7 +120,7 @@ class Builder:
             [x],
             x.shape,
             weights=weights,
-            params={**params, "columns": run},
+            params={**params, "columns": run, **({"gain": gain} if gain != 1 else {})},
             note=note,
         )
 
@@ -112,15 +132,19 @@ class Builder:
         weight: Tensor | None = None,
         note: str = "",
         output: Value | None = None,
+        section: Section | None = None,
     ) -> Value:
-        """x W^T with the role's weight, or with the one given; into a value of the role's name, or into the one given."""
+        """x W^T with the role's weight, or with the one given; into a value of the role's name, or into the one given.
+
+        section: the rows of the weight that make the columns.
+        """
         weight = weight or self.names.tensor(role, layer)
         if len(weight.shape) != 2 or weight.shape[1] != x.columns:
             raise PlanError(
                 f"{weight.name}: expected shape [outputs, {x.columns}] for rows of {x.columns} values, "
                 f"found {list(weight.shape)}"
             )
-        columns, inner = weight.shape
+        columns, inner = (section.count if section else weight.shape[0]), weight.shape[1]
         return self.emit(
             "matmul",
             role,
@@ -130,6 +154,7 @@ class Builder:
             weights=[weight],
             params={"columns": columns, "inner": inner},
             note=note,
+            section=section,
         )
 
     def residual(

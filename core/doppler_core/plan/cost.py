@@ -22,6 +22,8 @@ _PER_VALUE: Mapping[str, int] = {
     "gather": 1,
     "l2norm": 3,
 }
+STAYING = ("gather", "expert_matmul")  # meanings whose weights NumPy leaves in their file
+_BY_POSITION = ("recall", "tally", "blend", "pick", "soften", "progress", "accept", "noise", "seat")
 
 
 @dataclass(frozen=True)
@@ -36,14 +38,14 @@ class Cost:
 
 
 def op_cost(op: Op, rows: int, sequences: int, past: int = 0) -> Cost:
-    """The cost of an op in a step."""
+    """The cost of an op in a step. Of experts, all their weights: a step of many rows wants most of them."""
     count = sequences if op.output.shape[0] == "S" else rows
     read = [value for value in op.inputs if value.name != op.output.name]
     moved = sum(_moved(op, value, rows, sequences, past) for value in (*read, op.output))
     if op.meaning == "gather":
         moved += count * tensor_bytes(op.weights[0].dtype, (op.output.columns,))
     else:
-        moved += sum(weight.resident_bytes for weight in op.weights)
+        moved += sum(weight.read_bytes for weight in op.weights)
     return Cost(moved, _flops(op, rows, sequences, past, count))
 
 
@@ -56,6 +58,8 @@ def _moved(op: Op, value: Value, rows: int, sequences: int, past: int) -> int:
         touched = rows
     elif op.meaning == "cached_attention":
         touched = sequences * _keys_read(op, rows, sequences, past)
+    elif op.meaning in _BY_POSITION:
+        touched = rows
     return touched * (value.bytes(rows, sequences) // int(value.shape[0]))
 
 
@@ -67,8 +71,10 @@ def _keys_read(op: Op, rows: int, sequences: int, past: int) -> int:
 
 
 def _flops(op: Op, rows: int, sequences: int, past: int, count: int) -> int:
-    if op.meaning in ("matmul", "projections", "gated_matmul"):
-        return 2 * count * int(op.params["columns"]) * int(op.params["inner"])
+    if op.meaning in ("matmul", "projections", "gated_matmul", "expert_matmul", "blend"):
+        return (
+            2 * count * int(op.params.get("chosen", 1)) * int(op.params["columns"]) * int(op.params["inner"])
+        )
     if op.meaning in ("attention", "cached_attention"):
         pairs = sequences * _pairs(op, -(-rows // sequences), past)
         return 4 * pairs * int(op.params["heads"]) * int(op.params["head_dim"])
@@ -83,6 +89,8 @@ def _pairs(op: Op, length: int, past: int) -> int:
     window = int(op.params["window"])
     if op.meaning == "attention" and not op.params["causal"]:
         return length * (min(length, window + 1) if window else length)
+    if op.params.get("canvas", False):
+        return length * _keys_read(op, length, 1, past)
     first = length - 1 if per_sequence(op) else 0
     seen = range(past + first + 1, past + length + 1)
     return sum(min(window, keys) if window else keys for keys in seen)
@@ -144,9 +152,9 @@ def numpy_resident(plan: Plan) -> int:
 
 
 def numpy_matrices(plan: Plan) -> int:
-    """Bytes of the matrices expanded to f32; tables that are only looked up, and f32 tensors, stay in the file."""
+    """Bytes of the matrices expanded to f32; tables that are only looked up, experts and f32 tensors stay in the file."""
     multiplied: dict[str, Weight] = {
-        weight.name: weight for op in plan.ops() if op.meaning != "gather" for weight in op.weights
+        weight.name: weight for op in plan.ops() if op.meaning not in STAYING for weight in op.weights
     }
     return sum(tensor_bytes("f32", weight.shape) for weight in multiplied.values() if weight.stored != "f32")
 

@@ -18,15 +18,21 @@ def step_findings(phases: Sequence[Steps]) -> Iterator[Finding]:
     """
     everywhere = {place for steps in phases for place in steps.asked if place.layer is None}
     void: dict[tuple[str, str, str], list[int]] = {}
+    outside: dict[str, str] = {}
     for steps in phases:
         for place in steps.declared:
             if place in steps.asked or place in everywhere:
                 continue
-            if place.layer is None or place not in steps.voided:
+            if place not in steps.voided:
                 raise PlanError(
                     f"step {place} is declared, but this architecture has no such op; remove the step"
                 )
-            void.setdefault((steps.phase_list, place.role, steps.voided[place]), []).append(place.layer)
+            if place.layer is None:
+                outside[place.role] = steps.voided[place]
+            else:
+                void.setdefault((steps.phase_list, place.role, steps.voided[place]), []).append(place.layer)
+    for name, reason in outside.items():
+        yield Finding(f"execution: {name}", "void", reason)
     for (phase_list, name, reason), layers in void.items():
         yield Finding(f"execution.{phase_list}: {name} of layers {_ranges(layers)}", "void", reason)
     used = {steps.declared[place].kernel for steps in phases for place in steps.asked}

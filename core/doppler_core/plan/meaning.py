@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from doppler_core.plan import sampling_meaning
+from doppler_core.plan import canvas_meaning, expert_meaning, sampling_meaning
 from doppler_core.plan.operands import Array, Operands, Params, Table, Tables
 
 
@@ -146,7 +146,8 @@ def cached_attention(params: Params, given: Operands, tables: Tables) -> Array:
     """Causal attention over a state's keys and values, the row's own among them. Scores as in `attention`.
 
     q [R, n], of which the first heads * d columns, state [places * capacity, 2 * kv_heads * d] -> [R, heads * d]. A row
-    at position p sees the positions max(0, p - window + 1) .. p of its place, all of 0 .. p for a window of 0. With a
+    at position p sees the positions max(0, p - window + 1) .. p of its place, all of 0 .. p for a window of 0. On a
+    `canvas` every row sees what the first of its slot's rows sees, and all of the slot's rows (DiffusionGemma). With a
     constant, q is turned first as rope does, and normed if there is a weight.
     """
     q, state = given.inputs
@@ -158,8 +159,8 @@ def cached_attention(params: Params, given: Operands, tables: Tables) -> Array:
     pairs = state.reshape(-1, 2, kv_heads, width)
     out = np.zeros((len(q), heads, width), np.float32)
     for row, place in enumerate(tables.places()):
-        position = int(tables.rows[row, 1])
-        seen = np.arange(max(0, position - window + 1) if window else 0, position + 1)
+        first, last = seen_from(params, tables, row)
+        seen = np.arange(max(0, first - window + 1) if window else 0, last + 1)
         seen_pairs = pairs[place * capacity + seen % capacity].repeat(heads // kv_heads, axis=2)
         k, v = seen_pairs[:, 0], seen_pairs[:, 1]
         scores = np.einsum("hd,khd->hk", q[row].reshape(heads, width), k) * np.float32(params["scale"])
@@ -169,6 +170,15 @@ def cached_attention(params: Params, given: Operands, tables: Tables) -> Array:
         out[row] = np.einsum("hk,khd->hd", weight / weight.sum(-1, keepdims=True), v)
     flat: Array = out.reshape(len(q), -1)
     return flat
+
+
+def seen_from(params: Params, tables: Tables, row: int) -> tuple[int, int]:
+    """The position whose window a row of `cached_attention` has, and the last position that it sees."""
+    if not params.get("canvas", False):
+        return int(tables.rows[row, 1]), int(tables.rows[row, 1])
+    first, count, *_ = tables.slots[tables.rows[row, 2]].tolist()
+    begin = int(tables.rows[first, 1])
+    return begin, begin + count - 1
 
 
 def last_rows(params: Params, given: Operands, tables: Tables) -> Array:
@@ -185,12 +195,13 @@ def softcap(params: Params, given: Operands, tables: Tables) -> Array:
 
 
 def gelu(params: Params, given: Operands, tables: Tables) -> Array:
-    """gelu(gate) * up with the tanh form 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))). gate [R, n] -> [R, n].
+    """gelu(gate) * up with the tanh form 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) -> [R, columns].
 
-    Of `up`, which may be wider, the n columns from `up_first` (default 0) on.
+    Either may be wider: of `gate` the first `columns`, of `up` those from `up_first` (default 0) on.
     """
     gate, up = given.inputs
-    out: Array = _gelu(gate) * _part(up, params, "up_first", gate.shape[1])
+    columns = int(params.get("columns", gate.shape[1]))
+    out: Array = _gelu(gate[:, :columns]) * _part(up, params, "up_first", columns)
     return out
 
 
@@ -250,4 +261,16 @@ MEANINGS: Mapping[str, Callable[[Params, Operands, Tables], npt.NDArray[Any]]] =
     "logprobs": sampling_meaning.logprobs,
     "count": sampling_meaning.count,
     "advance": sampling_meaning.advance,
+    "route": expert_meaning.route,
+    "expert_matmul": expert_meaning.expert_matmul,
+    "expert_sum": expert_meaning.expert_sum,
+    "seat": canvas_meaning.seat,
+    "recall": canvas_meaning.recall,
+    "noise": canvas_meaning.noise,
+    "tally": canvas_meaning.tally,
+    "blend": canvas_meaning.blend,
+    "pick": canvas_meaning.pick,
+    "soften": canvas_meaning.soften,
+    "progress": canvas_meaning.progress,
+    "accept": canvas_meaning.accept,
 }

@@ -25,7 +25,14 @@ MODULES: Mapping[str, str] = {
     "final_norm": "norm",
     "lm_head": "lm_head",
     "lm_head_prefill": "lm_head",
+    "dense_norm": "post_feedforward_layernorm_1",
     "router": "router.proj",
+    "experts_norm": "pre_feedforward_layernorm_2",
+    "post_experts_norm": "post_feedforward_layernorm_2",
+    "soft_norm": "self_conditioning.pre_norm",
+    "soft_gate": "self_conditioning.gate_proj",
+    "soft_up": "self_conditioning.up_proj",
+    "soft_down": "self_conditioning.down_proj",
     "per_layer_embed": "embed_tokens_per_layer",
     "per_layer_model_projection": "per_layer_model_projection",
     "per_layer_projection_norm": "per_layer_projection_norm",
@@ -34,8 +41,27 @@ MODULES: Mapping[str, str] = {
     "per_layer_norm": "post_per_layer_input_norm",
 }
 
+# The same for tensors that publishers name without a `.weight` behind.
+BARE_MODULES: Mapping[str, str] = {
+    "router_norm": "router.scale",
+    "route": "router.per_expert_scale",
+    "experts_gate_up": "experts.gate_up_proj",
+    "experts_down": "experts.down_proj",
+    "layer_scalar": "layer_scalar",
+}
+
 # What publishers put before the text stack's names, tried in this order.
-PREFIXES = ("", "model.", "language_model.", "model.language_model.", "language_model.model.")
+PREFIXES = (
+    "",
+    "model.",
+    "language_model.",
+    "model.language_model.",
+    "language_model.model.",
+    "model.decoder.",
+)
+
+# Where a model that uses one stack in two ways keeps what is the encoder's alone.
+ENCODER = "model.encoder.language_model."
 
 # Where publishers put the weight of an output head that is not tied to the token table.
 HEADS = ("lm_head.weight", "model.lm_head.weight", "language_model.lm_head.weight")
@@ -69,6 +95,8 @@ class TensorNames:
 
     def name(self, role: str, layer: int | None) -> str:
         """What this publisher calls the weight of a role."""
+        if role in BARE_MODULES:
+            return self._place(BARE_MODULES[role], layer)
         return f"{self._place(MODULES[role], layer)}.weight"
 
     def head(self) -> Tensor:
@@ -76,9 +104,12 @@ class TensorNames:
         found = [name for name in HEADS if name in self._tensors]
         return self.named(found[0] if found else HEADS[0])
 
-    def layer_scalar(self, layer: int) -> float:
-        """The factor on a layer's output, the one value of its `layer_scalar`; 1 where the checkpoint has none."""
-        name = self._place("layer_scalar", layer)
+    def layer_scalar(self, layer: int, prefix: str | None = None) -> float:
+        """The factor on a layer's output, the one value of its `layer_scalar`; 1 where the checkpoint has none.
+
+        prefix: of the stack whose factor it is, where that is not the one its weights are in.
+        """
+        name = self._place("layer_scalar", layer, prefix)
         if name not in self._tensors:
             return 1.0
         tensor = self.named(name)
@@ -101,5 +132,6 @@ class TensorNames:
         """Names of the tensors that nothing asked for."""
         return set(self._tensors) - self._read
 
-    def _place(self, module: str, layer: int | None) -> str:
-        return self._prefix + (module if layer is None else f"layers.{layer}.{module}")
+    def _place(self, module: str, layer: int | None, prefix: str | None = None) -> str:
+        place = module if layer is None else f"layers.{layer}.{module}"
+        return (self._prefix if prefix is None else prefix) + place

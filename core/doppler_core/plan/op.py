@@ -66,24 +66,45 @@ LAST = Value("last", ("S", 4), "u32")
 SAMPLING = Value("sampling", ("S", 16), "u32")
 
 
+SECTION_ROWS = 256  # where sections begin that ops ask for: any row's bytes times it can begin a binding
+
 HOST = (
     "host"  # in place of a kernel's file: the executor computes the op before the step, from the tables alone
 )
 
 
 @dataclass(frozen=True)
+class Section:
+    """Rows [first, first + count) of a tensor."""
+
+    first: int
+    count: int
+
+
+@dataclass(frozen=True)
 class Weight:
-    """A tensor read by a kernel: how the artifact stores it, and the type the kernel reads."""
+    """A tensor read by a kernel: how the artifact stores it, and the type the kernel reads.
+
+    section: the rows that the op reads, where those are not all.
+    """
 
     name: str
     shape: tuple[int, ...]
     stored: StorageType
     dtype: StorageType
+    section: Section | None = None
 
     @property
     def resident_bytes(self) -> int:
-        """Bytes on a GPU: the type the kernel reads."""
+        """Bytes of the whole tensor on a GPU: the type the kernel reads."""
         return tensor_bytes(self.dtype, self.shape)
+
+    @property
+    def read_bytes(self) -> int:
+        """Bytes of the rows that the op reads."""
+        if self.section is None:
+            return self.resident_bytes
+        return tensor_bytes(self.dtype, (self.section.count, *self.shape[1:]))
 
 
 @dataclass(frozen=True)

@@ -133,7 +133,11 @@ def _substitute(op: Op, rules: Sequence[Substitution]) -> Op:
             op,
             kernel=rule.replacement,
             weights=tuple(
-                weight_for(rule.replacement, one.name, one.shape, one.stored, op.label) for one in op.weights
+                dataclasses.replace(
+                    weight_for(rule.replacement, one.name, one.shape, one.stored, op.label),
+                    section=one.section,
+                )
+                for one in op.weights
             ),
             origin="substituted",
             note="; ".join(part for part in (op.note, note) if part),

@@ -18,13 +18,16 @@ class Stack:
     """One phase of a text stack.
 
     positions: how many a sequence may have. states: keys and values by the layer that owns them; None where a
-    sequence is whole within a step and nothing is kept.
+    sequence is whole within a step and nothing is kept. canvas: each row sees all rows of its sequence's step.
+    scalars: what stands before the names of the layers' factors, where that is not what stands before the weights'.
     """
 
     build: Builder
     manifest: Manifest
     positions: int
     states: Mapping[int, State] | None = None
+    canvas: bool = False
+    scalars: str | None = None
 
     @cached_property
     def sizes(self) -> Sizes:

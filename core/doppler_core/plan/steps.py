@@ -39,6 +39,20 @@ STAND_INS: Mapping[str, tuple[str, ...]] = {
     "per_layer_residual": ("ffn_residual",),
     "per_layer_inputs": ("ffn_residual",),
     "per_layer_embed": ("embed",),
+    "dense_norm": ("input_norm",),
+    "router_norm": ("input_norm",),
+    "experts_norm": ("input_norm",),
+    "post_experts_norm": ("input_norm",),
+    "router": ("lm_head_prefill",),
+    "experts_activation": ("activation", "ffn"),
+    "experts_residual": ("ffn_residual",),
+    "soft_norm": ("input_norm",),
+    "soft_gate": ("o_proj",),
+    "soft_up": ("o_proj",),
+    "soft_down": ("o_proj",),
+    "soft_activation": ("activation", "ffn"),
+    "soft_residual": ("ffn_residual",),
+    "canvas_norm": ("input_norm",),
 }
 
 # Ops that the step lists have no words for.
@@ -54,6 +68,25 @@ OWN_KERNELS: Mapping[str, tuple[str, str]] = {
     "logprobs": ("logprobs.wgsl", "main"),
     "count": ("count.wgsl", "main"),
     "advance": ("advance.wgsl", "main"),
+    "route": ("route.wgsl", "main"),
+    "experts_gate_up": ("expert_matmul.wgsl", "main"),
+    "experts_down": ("expert_matmul.wgsl", "main"),
+    "experts_sum": ("expert_sum.wgsl", "main"),
+    "seat": ("seat.wgsl", "main"),
+    "recall": ("recall.wgsl", "main"),
+    "noise": ("noise.wgsl", "main"),
+    "tally": ("tally.wgsl", "main"),
+    "blend": ("blend.wgsl", "main"),
+    "pick": ("pick.wgsl", "main"),
+    "soften": ("soften.wgsl", "main"),
+    "progress": ("progress.wgsl", "main"),
+    "accept": ("accept.wgsl", "main"),
+}
+
+# The same for weights that are stored packed.
+PACKED_KERNELS: Mapping[tuple[str, str], tuple[str, str]] = {
+    ("experts_gate_up", "q4_k"): ("expert_matmul_q4_k.wgsl", "main"),
+    ("experts_down", "q4_k"): ("expert_matmul_q4_k.wgsl", "main"),
 }
 
 
@@ -108,10 +141,12 @@ class Steps:
                 raise PlanError(f"step {place} is declared twice; keep one of them")
             self.declared[place] = step
 
-    def resolve(self, role: str, layer: int | None, tensor: str | None) -> tuple[Kernel, Origin, str]:
+    def resolve(
+        self, role: str, layer: int | None, tensor: str | None, stored: str = ""
+    ) -> tuple[Kernel, Origin, str]:
         """The kernel of a role, whether it was declared or implied, and a note on where it comes from.
 
-        `tensor` is the logical name the step's weights must have, `{L}` for the layer.
+        `tensor` is the logical name the step's weights must have, `{L}` for the layer; `stored`: their type.
         """
         place = Place(role, layer)
         if place not in self.declared and role in OTHER_NAMES:
@@ -125,7 +160,7 @@ class Steps:
                 )
             return self.kernels[step.kernel], "declared", "" if step.op == role else f"step {step.op}"
         if role in OWN_KERNELS:
-            file, entry = OWN_KERNELS[role]
+            file, entry = PACKED_KERNELS.get((role, stored), OWN_KERNELS[role])
             return Kernel(file, entry, kernel_digest(file, entry)), "implied", ""
         stand_in = self._stand_in(role, layer)
         if stand_in is None:
@@ -149,6 +184,12 @@ class Steps:
         step = self.declared.get(Place(role, layer))
         return None if step is None else self._precisions[step.kernel]
 
-    def void(self, role: str, layer: int, reason: str) -> None:
+    def void(self, role: str, layer: int | None, reason: str) -> None:
         """Say that this layer has no such op, should the manifest declare it."""
         self.voided[Place(role, layer)] = reason
+
+    def void_rest(self, layer: int, reason: str) -> None:
+        """Say that this layer has no op of the declared steps that nothing has asked for yet."""
+        for place in self.declared:
+            if place.layer == layer and place not in self.asked:
+                self.voided[place] = reason

@@ -23,7 +23,7 @@ def hidden_states(stack: Stack, *, last_only: bool = False, on_host: bool = Fals
     inputs = per_layer_inputs(stack, x, on_host) if stack.sizes.hidden_size_per_layer_input else None
     last_owner = max(layer.number for layer in stack.layers if layer.owns)
     for layer in stack.layers:
-        x = _block(stack, layer, x, inputs)
+        x = block(stack, layer, x, inputs)
         if last_only and layer.number == last_owner:
             x = _last(stack, "last_rows", x)
             if inputs is not None and layer is not stack.layers[-1]:
@@ -31,9 +31,9 @@ def hidden_states(stack: Stack, *, last_only: bool = False, on_host: bool = Fals
     return stack.build.norm("final_norm", None, x, stack.norm)
 
 
-def _block(stack: Stack, layer: Layer, x: Value, inputs: Value | None) -> Value:
-    """One layer. Its factor multiplies the whole residual stream, so it stands at the last sum."""
-    gain = stack.build.names.layer_scalar(layer.number)
+def block(stack: Stack, layer: Layer, x: Value, inputs: Value | None = None) -> Value:
+    """One layer, with its rows of the per-layer inputs where there are some. Its factor multiplies the whole residual stream, so it stands at the last sum."""
+    gain = stack.build.names.layer_scalar(layer.number, stack.scalars)
     note = "" if gain == 1 else "layer_scalar"
     x = attend(stack, layer, x)
     if inputs is None:

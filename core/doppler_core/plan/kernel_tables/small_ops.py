@@ -26,7 +26,7 @@ _GELU = replace(
         Operand("up", "input", ("f32",), present="HAS_GATE"),
         OUTPUT,
     ),
-    params={"columns": "u32", "up_first": "u32", "up_columns": "u32"},
+    params={"columns": "u32", "up_first": "u32", "gate_columns": "u32", "up_columns": "u32"},
     defaults={"up_first": 0},
     overrides={"HAS_GATE": True},
 )
