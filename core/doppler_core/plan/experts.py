@@ -50,12 +50,12 @@ def experts_of(stack: Stack, layer: Layer) -> Experts | None:
     sizes = Experts(config.num_experts, config.num_experts_per_token, config.expert_intermediate_size)
     if inference.diffusion_gemma is None:
         return sizes
-    router = inference.diffusion_gemma.router
+    factors = inference.diffusion_gemma.router
     return replace(
         sizes,
-        scale_hidden_states=router.scale_hidden_states,
-        normalize_top_k=router.normalize_top_k,
-        per_expert_scale=router.per_expert_scale,
+        scale_hidden_states=factors.scale_hidden_states,
+        normalize_top_k=factors.normalize_top_k,
+        per_expert_scale=factors.per_expert_scale,
     )
 
 
