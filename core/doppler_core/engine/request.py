@@ -54,6 +54,18 @@ class EmbedResult:
     seconds: float = 0.0
 
 
+class CanvasNoise(Protocol):
+    """What a request's canvases draw in place of the noise of its seed: a recorded run is made again with it. The
+    engine's worker calls it. Canvases count from 0, steps of a canvas from 1; n positions, in their order."""
+
+    def first(self, canvas: int) -> npt.NDArray[np.integer]:
+        """The tokens that the canvas begins with, [n]."""
+
+    def step(self, canvas: int, step: int) -> tuple[npt.NDArray[np.floating], npt.NDArray[np.integer]]:
+        """Of a step: where among the probabilities each position's draw falls, [n] in [0, 1); and the random tokens of
+        those that are not accepted, [n]."""
+
+
 class TokenMask(Protocol):
     """What limits the next token: a grammar that follows the text. The engine's worker calls it.
 
@@ -94,6 +106,14 @@ class GenerateRequest:
         no grammar, whatever the model writes.
     grammar: what limits the answer's text. With tools: a turn holds calls, or an answer that follows it.
     thinking: whether a conversation's model reasons before it answers.
+
+    Of a model that makes a canvas of tokens at a time (capabilities.streams_drafts), and of no other:
+    temperature scales the model's own schedule: None or 1 = as it is; 0 = the likeliest token in place of a drawn one.
+    max_tokens None = as many as its manifest says.
+    steps: the most denoising steps of a canvas, over which the schedule runs; None = as many as the manifest says, which
+        are also the most.
+    drafts: whether the deltas show each canvas after each of its steps.
+    noise: in place of the seed's.
     """
 
     prompt: "str | tuple[int, ...] | tuple[Message | Mapping[str, Any], ...]"
@@ -120,6 +140,9 @@ class GenerateRequest:
     constrain_tools: bool = True
     grammar: "Grammar | None" = None
     thinking: bool = False
+    steps: int | None = None
+    drafts: bool = False
+    noise: CanvasNoise | None = None
 
 
 @dataclass(frozen=True)
@@ -136,12 +159,16 @@ class Usage:
     """Tokens of the prompt, of those the ones whose keys and values were kept from before, and of the answer.
 
     reasoning_tokens: those of completion_tokens that reason.
+    denoising_steps: of all canvases of the answer; 0 for a model that makes a token at a time.
+    tokens_per_forward: tokens of the answer, its end token among them, for each of those steps; 0 where there are none.
     """
 
     prompt_tokens: int
     cached_tokens: int
     completion_tokens: int
     reasoning_tokens: int = 0
+    denoising_steps: int = 0
+    tokens_per_forward: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -161,12 +188,48 @@ class Timings:
 
 
 @dataclass(frozen=True)
+class Canvas:
+    """A canvas of tokens after one of its denoising steps: a draft, all of which the next step may change.
+
+    number: of the canvas, from 0. step: of its `steps` at most, from 1. done: this was its last step, and its tokens are
+        the answer's, up to the end of that.
+    text: what the likeliest tokens spell, up to the first end token.
+    ids: the likeliest token of each position. settled: whether it was the likeliest before the step, too.
+    tokens: what the next step begins with. accepted: whether that is a token drawn from the model's probabilities; any
+        other is random.
+    entropies: nats, of those probabilities.
+    """
+
+    number: int
+    step: int
+    steps: int
+    done: bool
+    text: str
+    ids: tuple[int, ...]
+    settled: tuple[bool, ...]
+    tokens: tuple[int, ...]
+    accepted: tuple[bool, ...]
+    entropies: tuple[float, ...]
+
+    @property
+    def entropy(self) -> float:
+        """Mean of the positions, nats."""
+        return sum(self.entropies) / len(self.entropies)
+
+    @property
+    def accepted_share(self) -> float:
+        """Of the positions, 0 to 1."""
+        return sum(self.accepted) / len(self.accepted)
+
+
+@dataclass(frozen=True)
 class Delta:
     """What has come since the delta before: whole characters, whole calls, and the tokens up to there.
 
     text: of the answer alone, where the prompt is a conversation; else all that the tokens spell.
     reasoning: what the model says to itself. tool_calls: whole ones, and those that can't be read or were cut off,
         which nobody may run.
+    canvas: of a request with drafts, after each denoising step, in a delta that holds nothing else.
     The last delta of a request has a finish_reason, usage and timings; no other has.
     """
 
@@ -178,6 +241,7 @@ class Delta:
     timings: Timings | None = None
     reasoning: str = ""
     tool_calls: "tuple[ToolCall | InvalidToolCall, ...]" = ()
+    canvas: Canvas | None = None
 
 
 @dataclass(frozen=True)
@@ -210,6 +274,7 @@ class Capabilities:
 
     chat: it has a chat format, so that a prompt may be a conversation. tools, reasoning: that format has calls and
     thoughts. structured: a grammar can limit what it makes.
+    streams_drafts: it makes a canvas of tokens at a time, and a request may ask to see that form.
     prompts: names of the checkpoint's prompts; title_prompts: those of them with a place for a document's title.
     """
 
