@@ -37,6 +37,7 @@ def case(
     softcap: float = 0.0,
     dtype: ValueType = "f16",
     spread: float = 1.0,
+    canvas: bool = False,
 ) -> Case:
     """A state full of numbers, those of other places and of positions not seen among them."""
     rng = np.random.default_rng(len(step.rows) + head_dim)
@@ -53,6 +54,7 @@ def case(
             "window": window,
             "capacity": capacity,
             "softcap": softcap,
+            "canvas": canvas,
         },
         step,
         inputs=[np.float32(spread) * rng.standard_normal((len(step.rows), heads * head_dim), np.float32)],
@@ -145,6 +147,30 @@ def test_what_a_row_does_not_see_does_not_count_even_if_it_is_no_number(kernel: 
     one = case(kernel, packed_step([20], start=100, places=[1]), window=8)
     state = one.states[0].values
     state[:320], state[320 : 320 + 93], state[320 + 120 :] = np.nan, np.nan, np.nan
+    assert_close(one)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("window", [0, 1, 9, 150])
+def test_all_rows_of_a_canvas_see_all_of_it_and_the_window_before_it(kernel: str, window: int) -> None:
+    """Canvases of several sizes, one before which nothing is."""
+    step = packed_step([32, 1, 19, 8], start=[0, 300, 140, 7], places=[3, 0, 2, 1])
+    one = case(kernel, step, window=window, canvas=True)
+    assert_close(one)
+    causal = replace(one, params={**one.params, "canvas": False})
+    assert np.abs(one.run() - causal.run()).max() > 0.1
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_ring_holds_the_window_and_the_canvas(kernel: str) -> None:
+    """Canvases just before, across and after the ring's end, and many turns on; what none of them sees holds NaN."""
+    capacity, window, length = 39, 24, 16
+    step = packed_step([length] * 4, start=[23, 30, 39, 1001], places=[0, 3, 2, 1])
+    one = case(kernel, step, capacity=capacity, window=window, canvas=True)
+    state = one.states[0].values.reshape(4, capacity, -1)
+    for start, place in ((23, 0), (30, 3), (39, 2), (1001, 1)):
+        seen = np.arange(start - window + 1, start + length) % capacity
+        state[place, np.setdiff1d(np.arange(capacity), seen)] = np.nan
     assert_close(one)
 
 

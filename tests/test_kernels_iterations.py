@@ -68,6 +68,18 @@ def test_no_invocation_takes_more_turns_than_the_signature_says(row: Signature) 
     np.testing.assert_array_equal(case.run(fresh_gpu(), counting(row, bound)), case.run())
 
 
+@pytest.mark.parametrize(
+    "row", [row for row in SIGNATURES.values() if row.meaning == "cached_attention"], ids=str
+)
+def test_a_canvas_takes_no_more_turns_than_the_signature_says(row: Signature) -> None:
+    """Its rows see more than their window."""
+    plain = example(row)
+    case = replace(plain, params={**plain.params, "window": 8, "canvas": True})
+    plan, _ = case.plan()
+    bound = row.iterations(kernel_params(row, plan.phases["encode"][-1]), 37)
+    np.testing.assert_array_equal(case.run(fresh_gpu(), counting(row, bound)), case.run())
+
+
 def test_a_turn_too_many_would_show() -> None:
     row = SIGNATURES["l2norm.wgsl", "main"]
     case = example(row)

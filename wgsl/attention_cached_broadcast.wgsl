@@ -120,15 +120,14 @@ fn main(
     let head_dim = bound(params.head_dim);
     let queries = (row * params.q_columns + heads * params.head_dim) / 4u + lane;
     let outputs = ((row * params.heads + heads) * params.head_dim) / 4u + lane * 2u;
-    let position = rows[row].y;
+    let sight = span(row);
     let line = slots[rows[row].z].w * params.capacity;
 
     var peaks = vec4<f32>(MASKED);
     var totals = vec4<f32>();
-    let first = first_seen(position);
-    for (var block = first; block <= position; block += BLOCK) {
-        let seen = Seen(line, block % params.capacity, position - block, kv_head * params.head_dim);
-        let tiles = (min(BLOCK, position + 1u - block) + 31u) / 32u;
+    for (var block = sight.x; block <= sight.y; block += BLOCK) {
+        let seen = Seen(line, block % params.capacity, sight.y - block, kv_head * params.head_dim);
+        let tiles = (min(BLOCK, sight.y + 1u - block) + 31u) / 32u;
 
         var tops = vec4<f32>(MASKED);
         for (var tile = 0u; tile < tiles; tile++) {
@@ -161,8 +160,8 @@ fn main(
             weigh(lane + PITCH * 3u, end + PITCH * 3u, peaks.w),
         );
 
-        let fresh = block == first;
-        let share = select(vec4<f32>(1.0), 1.0 / totals, block + BLOCK > position);
+        let fresh = block == sight.x;
+        let share = select(vec4<f32>(1.0), 1.0 / totals, block + BLOCK > sight.y);
         let carry = shrink * share;
         for (var column = 0u; column < head_dim; column += 64u) {
             let values = value_column() + column + lane * 8u;

@@ -80,17 +80,17 @@ fn attend(group: u32, thread: u32) {
     let part = thread / fours;
     let lane = thread % fours;
     let own = (row * params.heads + head) * fours;
-    let position = rows[row].y;
+    let seen = span(row);
     let place = slots[rows[row].z].w;
     let kv_head = key_head(head);
 
-    load_query(row * (params.q_columns / 4u) + head * fours, position, thread);
+    load_query(row * (params.q_columns / 4u) + head * fours, rows[row].y, thread);
 
     var sum = vec4<f32>();
     var total = 0.0;
     var peak = MASKED;
-    for (var start = first_seen(position); start <= position; start += THREADS) {
-        let count = min(THREADS, position + 1u - start);
+    for (var start = seen.x; start <= seen.y; start += THREADS) {
+        let count = min(THREADS, seen.y + 1u - start);
         let ring = start % params.capacity;
         var score = MASKED;
         if (thread < count) {

@@ -69,15 +69,15 @@ fn attend(group: u32, thread: u32) {
     }
     let place = slots[found.slot].w;
     let kv_head = key_head(head);
-    let first = first_seen(rows[found.first].y);
-    let end = rows[found.first + found.count - 1u].y + 1u;
+    let first = span(found.first).x;
+    let end = span(found.first + found.count - 1u).y + 1u;
 
     let line = thread / LANES;
     let lane = thread % LANES;
     let is_row = line < found.count;
     // Threads without a row repeat the last one's work, and store nothing.
     let row = found.first + min(line, found.count - 1u);
-    let position = rows[row].y;
+    let seen = span(row);
     let own = (row * params.heads + head) * (params.head_dim / 4u);
     let asked = row * (params.q_columns / 4u) + head * (params.head_dim / 4u);
 
@@ -115,7 +115,7 @@ fn attend(group: u32, thread: u32) {
                 score += partial[at] + partial[at + 1u] + partial[at + 2u] + partial[at + 3u];
             }
             let key = start + lane;
-            scores[line * KEYS + lane] = select(MASKED, capped(score), key >= first_seen(position) && key <= position);
+            scores[line * KEYS + lane] = select(MASKED, capped(score), key >= seen.x && key <= seen.y);
         }
         load_tile(thread, place, start, end, kv_head, value_offset());
         workgroupBarrier();

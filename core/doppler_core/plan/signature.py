@@ -9,6 +9,7 @@ the op's own by name, and these, derived from the op: `segments` (runs of `colum
 `row_count` (of the dispatch) and `section_rows` (of each of its sections but the last).
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -26,7 +27,7 @@ Bound = Value | Weight | Constant
 Params = Mapping[str, Scalar]
 
 # What changes an op's result and only some kernels know, with the value that changes nothing.
-_NEUTRAL: Params = {"gain": 1.0, "up_first": 0, "k_first": 0, "v_first": 0}
+_NEUTRAL: Params = {"gain": 1.0, "up_first": 0, "k_first": 0, "v_first": 0, "canvas": 0}
 
 _TABLES = {table.name: table for table in (ROWS, SLOTS, LAST, SAMPLING)}
 
@@ -199,7 +200,7 @@ def kernel_params(signature: Signature, op: Op) -> dict[str, Scalar]:
         if operand.kind == "input":
             derived[f"{operand.name}_columns"] = (bound if isinstance(bound, Value) else op.inputs[0]).columns
     if signature.sections:
-        rows = op.weights[0].shape[0]
+        rows = math.prod(op.weights[0].shape[:-1])
         derived |= {"first_row": 0, "row_count": rows, "section_rows": rows}
     whole = {"columns": op.inputs[0].columns} if op.inputs else {}
     params = {**whole, **signature.defaults, **op.params, **derived}

@@ -78,12 +78,13 @@ def _cached_row(file: str, workgroup_size: int, head_dim: int) -> Signature:
             "q_columns": "u32",
             "eps": "f32",
             "offset": "f32",
+            "canvas": "u32",
         },
-        defaults={"eps": 0.0, "offset": 0.0},
+        defaults={"eps": 0.0, "offset": 0.0, "canvas": False},
         workgroup_size=workgroup_size,
         groups=lambda rows, sequences, params: rows * number(params, "heads"),
         iterations=lambda params, longest: (
-            tiles(_positions(params), workgroup_size)
+            tiles(_positions(params, longest), workgroup_size)
             * (10 + number(params, "head_dim") // 4 + tiles(workgroup_size, _parts(params, workgroup_size)))
             + workgroup_size
             + 8
@@ -101,9 +102,11 @@ def _cached_row(file: str, workgroup_size: int, head_dim: int) -> Signature:
     )
 
 
-def _positions(params: Params) -> int:
+def _positions(params: Params, longest: int) -> int:
     """The most positions that a row sees."""
-    return min(number(params, "window") or number(params, "capacity"), number(params, "capacity"))
+    window, capacity = number(params, "window"), number(params, "capacity")
+    ahead = longest - 1 if params["canvas"] else 0
+    return min(window + ahead, capacity) if window else capacity
 
 
 def _parts(params: Params, workgroup_size: int) -> int:
@@ -120,7 +123,7 @@ def _cached_tile(file: str, rows: int, lanes: int, keys: int) -> Signature:
         overrides={"STATE_IS_F16": True, "HAS_SOFTCAP": False},
         groups=lambda count, sequences, params: (tiles(count, rows) + sequences) * number(params, "heads"),
         iterations=lambda params, longest: (
-            tiles(_positions(params) + rows, keys) * (1 + 3 * keys + lanes // 4 + 2 * tiles(keys * 8, rows))
+            tiles(_positions(params, longest) + rows, keys) * (1 + 3 * keys + lanes // 4 + 2 * tiles(keys * 8, rows))
             + longest
         ),
     )
@@ -137,7 +140,7 @@ def _cached_broadcast() -> Signature:
         overrides={"STATE_IS_F16": True, "HAS_SOFTCAP": False},
         groups=lambda rows, sequences, params: rows * number(params, "kv_heads") * tiles(_sharing(params), 4),
         iterations=lambda params, longest: (
-            tiles(_positions(params), 256)
+            tiles(_positions(params, longest), 256)
             * (1 + 8 + number(params, "head_dim") // 4 + 32 + 9 * tiles(number(params, "head_dim"), 64))
         ),
         features=("subgroup", "shader-int64"),
