@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 _SAMPLE_BYTES = 4096
 _ROLES = ("weights", "embeddings", "lmHead")
+_READ = (
+    "tokenizer_config.json",
+    "generation_config.json",
+)  # what manifests are resolved from beside the config
 
 
 @dataclass(frozen=True)
@@ -50,11 +54,14 @@ def resolve_checkpoint(path: Path, settings: EngineSettings) -> Resolvable:
 
     checkpoint = _read(path, settings)
     data, origin = _choose(checkpoint, settings)
-    tokenizer = checkpoint.tokenizer_files.get("tokenizer_config.json")
     sentence = None if checkpoint.sentence is None else asdict(checkpoint.sentence)
-    said = None if tokenizer is None else read_json_object(tokenizer)
+    said = {
+        name: read_json_object(file) for name, file in checkpoint.tokenizer_files.items() if name in _READ
+    }
     try:
-        resolved = resolve(load_manifest(data, origin), checkpoint.config, sentence, said)
+        resolved = resolve(
+            load_manifest(data, origin), checkpoint.config, sentence, *(said.get(name) for name in _READ)
+        )
     except ManifestError as error:
         raise type(error)(f"{path}: {error}") from error
     return Resolvable(checkpoint, resolved.manifest, resolved.resolutions, origin)

@@ -166,3 +166,57 @@ def gemma4_e2b() -> dict[str, Any]:
         "text_config": text,
         "tie_word_embeddings": True,
     }
+
+
+def diffusiongemma() -> dict[str, Any]:
+    """config.json of google/diffusiongemma-26B-A4B-it, its text stack as a manifest is resolved from it."""
+    text = {
+        "attention_bias": False,
+        "final_logit_softcapping": 30.0,
+        "global_head_dim": 512,
+        "head_dim": 256,
+        "hidden_activation": "gelu_pytorch_tanh",
+        "hidden_size": 2816,
+        "intermediate_size": 2112,
+        "layer_types": (["sliding_attention"] * 5 + ["full_attention"]) * 5,
+        "max_position_embeddings": 262144,
+        "model_type": "diffusion_gemma_text",
+        "moe_intermediate_size": 704,
+        "num_attention_heads": 16,
+        "num_experts": 128,
+        "num_global_key_value_heads": 2,
+        "num_hidden_layers": 30,
+        "num_key_value_heads": 8,
+        "rms_norm_eps": 1e-06,
+        "rope_parameters": gemma4_e2b()["text_config"]["rope_parameters"],
+        "sliding_window": 1024,
+        "tie_word_embeddings": True,
+        "top_k_experts": 8,
+        "use_bidirectional_attention": "vision",
+        "vocab_size": 262144,
+    }
+    return {
+        "architectures": ["DiffusionGemmaForBlockDiffusion"],
+        "boi_token_id": 255999,
+        "canvas_length": 256,
+        "eoi_token_id": 258882,
+        "image_token_id": 258880,
+        "model_type": "diffusion_gemma",
+        "text_config": text,
+        "tie_word_embeddings": True,
+    }
+
+
+def diffusiongemma_generation() -> dict[str, Any]:
+    """A generation_config.json for it, as transformers writes one; its numbers are not the class's defaults."""
+    return {
+        "confidence_threshold": 0.01,
+        "eos_token_id": [1, 106, 50],
+        "max_denoising_steps": 32,
+        "max_new_tokens": 512,
+        "pad_token_id": 0,
+        "sampler_config": {"_cls_name": "EntropyBoundSamplerConfig", "entropy_bound": 0.2},
+        "stability_threshold": 2,
+        "t_max": 0.9,
+        "t_min": 0.3,
+    }

@@ -141,9 +141,10 @@ def _experts_and_canvas(manifest: Manifest) -> Iterator[str]:
     if canvas is None:
         return
     where = "inference.diffusionGemma"
-    if canvas.t_min >= canvas.t_max:
-        yield f"{where}.tMin: expected less than tMax {canvas.t_max:g}, found {canvas.t_min:g}"
-    if not canvas.eos_token_ids:
+    low, high = canvas.t_min, canvas.t_max
+    if low is not None and high is not None and low >= high:
+        yield f"{where}.tMin: expected less than tMax {high:g}, found {low:g}"
+    if canvas.eos_token_ids == ():
         yield f"{where}.eosTokenIds: expected at least one token id, found []"
 
 

@@ -14,7 +14,7 @@ class Router(Section):
 
 
 class DiffusionGemma(Section):
-    """The denoising loop.
+    """The denoising loop. A number that is null is the checkpoint's, or its publisher's default.
 
     canvas_length: tokens of a canvas; max_denoising_steps: at most, per canvas.
     t_min, t_max: temperature of the last and the first step.
@@ -23,16 +23,16 @@ class DiffusionGemma(Section):
     decoder_cache_mode: the canvas reads the encoder's keys and values, and writes none.
     """
 
-    canvas_length: Positive
-    max_denoising_steps: Positive
-    max_new_tokens: Positive
-    t_min: PositiveReal
-    t_max: PositiveReal
-    entropy_bound: PositiveReal
-    confidence_threshold: Real
-    stability_threshold: Count
-    pad_token_id: Count
-    eos_token_ids: Items[Count]
+    canvas_length: Positive | None
+    max_denoising_steps: Positive | None
+    max_new_tokens: Positive | None
+    t_min: PositiveReal | None
+    t_max: PositiveReal | None
+    entropy_bound: PositiveReal | None
+    confidence_threshold: Real | None
+    stability_threshold: Count | None
+    pad_token_id: Count | None
+    eos_token_ids: Items[Count] | None
     boi_token_id: Count | None
     eoi_token_id: Count | None
     image_token_id: Count | None

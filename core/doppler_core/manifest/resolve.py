@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from doppler_core.errors import ContradictionError, ManifestError
+from doppler_core.manifest.canvas_sayings import SECTION, canvas_defaults, canvas_says
 from doppler_core.manifest.layer_overrides import without_overrides
 from doppler_core.manifest.layer_pattern import SLIDING, full_layers, pattern_types
 from doppler_core.manifest.layer_sayings import checkpoint_types, pattern_says
@@ -69,11 +70,12 @@ class Resolved:
 
 @dataclass
 class _Work:
-    """The manifest's JSON on its way, what was filled in, and what contradicts the checkpoint."""
+    """The manifest's JSON on its way, what was filled in, what the checkpoint speaks of, and what contradicts it."""
 
     data: dict[str, Any]
     model_type: str = ""
     filled: list[Resolution] = field(default_factory=list)
+    said: set[str] = field(default_factory=set)
     wrong: list[str] = field(default_factory=list)
 
     def get(self, path: str) -> Any:
@@ -88,7 +90,9 @@ class _Work:
         *sections, name = saying.path.split(".")
         target = self.data
         for section in sections:
-            target = target.setdefault(section, {})
+            if target.get(section) is None:
+                target[section] = {}
+            target = target[section]
         target[name] = saying.value
         self.filled.append(Resolution(saying.path, saying.value, saying.source))
 
@@ -98,8 +102,10 @@ def resolve(
     config: Mapping[str, Any],
     sentence: Mapping[str, Any] | None,
     tokenizer: Mapping[str, Any] | None = None,
+    generation: Mapping[str, Any] | None = None,
 ) -> Resolved:
-    """Fill the nulls from config.json, the sentence modules (sayings.modules_say) and tokenizer_config.json.
+    """Fill the nulls from config.json, the sentence modules (sayings.modules_say), tokenizer_config.json and
+    generation_config.json.
 
     Fields the model type does not have are neither filled nor compared. ContradictionError shows each set value
     that a present key contradicts, with both; ManifestError names the fields that nothing fills, and those whose
@@ -111,14 +117,16 @@ def resolve(
     _free_scaling_factors(work.data)
     _take(work, config_says(config))
     _take(work, pattern_says(config, work.data["inference"]["layerPattern"]))
+    _take(work, canvas_says(config))
     if sentence is not None:
         _take(work, _head_by_field(work, modules_say(sentence, config)))
     if tokenizer is not None:
         _take(work, tokenizer_says(tokenizer))
     if work.wrong:
         raise ContradictionError("\n  ".join(work.wrong))
-    for saying in _defaults(work, config):
-        if work.get(saying.path) is None and not _not_here(saying.path, work.model_type):
+    for saying in _defaults(work, config, generation or {}):
+        settled = work.get(saying.path) is not None or saying.path in work.said
+        if not settled and not _not_here(saying.path, work):
             work.fill(saying)
     for factor in ("ropeScalingFactor", "ropeLocalScalingFactor"):
         work.data["inference"]["rope"][factor] = work.data["inference"]["rope"][factor] or 1
@@ -150,8 +158,9 @@ def _free_scaling_factors(data: dict[str, Any]) -> None:
 def _take(work: _Work, sayings: Iterable[Saying]) -> None:
     """Fill nulls, note contradictions."""
     for saying in sayings:
-        if _not_here(saying.path, work.model_type):
+        if _not_here(saying.path, work):
             continue
+        work.said.add(saying.path)
         current = work.get(saying.path)
         if current is None and not saying.path.startswith(f"{_HEAD}."):
             work.fill(saying)
@@ -163,8 +172,12 @@ def _take(work: _Work, sayings: Iterable[Saying]) -> None:
             )
 
 
-def _not_here(path: str, model_type: str) -> bool:
-    known = rule(path, model_type) if path in TABLE else None
+def _not_here(path: str, work: _Work) -> bool:
+    """Whether the model type has no such field, or the manifest not the section of a canvas, which has flags that no
+    checkpoint says."""
+    if path.startswith(f"{SECTION}.") and work.get(SECTION) is None:
+        return True
+    known = rule(path, work.model_type) if path in TABLE else None
     return known is not None and known.standing == "not for this model type"
 
 
@@ -191,9 +204,11 @@ def _head_by_field(work: _Work, sayings: Iterable[Saying]) -> Iterator[Saying]:
             yield saying
 
 
-def _defaults(work: _Work, config: Mapping[str, Any]) -> Iterator[Saying]:
-    """What holds where the checkpoint is silent: its class's defaults, then ours. They contradict nothing."""
+def _defaults(work: _Work, config: Mapping[str, Any], generation: Mapping[str, Any]) -> Iterator[Saying]:
+    """What holds where the checkpoint's config is silent: what its publisher advises, its class's defaults, then ours.
+    They contradict nothing."""
     text, _ = text_config(config)
+    yield from canvas_defaults(config, generation)
     kind = str(text.get("model_type"))
     for path, value in CLASS_DEFAULTS.get(kind, {}).items():
         yield Saying(path, value, f"default of {kind}", None)

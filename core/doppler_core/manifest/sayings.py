@@ -57,6 +57,11 @@ _PLAIN = {
     "tie_word_embeddings": "inference.output.tieWordEmbeddings",
     "matryoshka_dimensions": "text.dimensions",
 } | {key: f"architecture.{name}" for key, name in _SIZES.items()}
+_EXPERTS = {
+    "num_experts": "numExperts",
+    "top_k_experts": "numExpertsPerToken",
+    "moe_intermediate_size": "expertIntermediateSize",
+}
 _ROPE_KINDS = (
     (FULL, "rope", "partialRotaryFactor"),
     (SLIDING, "ropeLocal", "ropeLocalPartialRotaryFactor"),
@@ -101,7 +106,19 @@ _GEMMA4: Mapping[str, Any] = {
     "inference.rope.ropeLocalTheta": 10000,
     "inference.output.tieWordEmbeddings": True,
 }
-CLASS_DEFAULTS: Mapping[str, Mapping[str, Any]] = {"gemma3_text": _GEMMA3, "gemma4_text": _GEMMA4}
+# The same stack with experts in every layer and without keys of its own for what they are.
+_DIFFUSION_GEMMA: Mapping[str, Any] = {
+    **_GEMMA4,
+    "architecture.globalHeadDim": 512,
+    "architecture.attentionKEqV": True,
+    "inference.attention.slidingWindow": 512,
+    "inference.output.finalLogitSoftcapping": 30,
+}
+CLASS_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "gemma3_text": _GEMMA3,
+    "gemma4_text": _GEMMA4,
+    "diffusion_gemma_text": _DIFFUSION_GEMMA,
+}
 
 
 def text_config(config: Config) -> tuple[Config, str]:
@@ -139,7 +156,19 @@ def config_says(config: Config) -> Iterator[Saying]:
             where + "use_bidirectional_attention",
             value,
         )
+    yield from _experts_say(text, where)
     yield from _rope_says(text, where)
+
+
+def _experts_say(text: Config, where: str) -> Iterator[Saying]:
+    """The sizes of the experts, where the layers have some; their tensors are Gemma's, those of a layer in one."""
+    kind = text.get("model_type")
+    if text.get("enable_moe_block") is not True and kind != "diffusion_gemma_text":
+        return
+    yield Saying("moeConfig.expertFormat", "gemma4", where + "model_type", kind)
+    for key, name in _EXPERTS.items():
+        if key in text:
+            yield Saying(f"moeConfig.{name}", text[key], where + key, text[key])
 
 
 def _rope_says(text: Config, where: str) -> Iterator[Saying]:

@@ -40,8 +40,8 @@ INFERENCE: tuple[Row, ...] = (
         "branchMode",
         "which feed-forward branches a layer has",
         used("auto", "dense"),
-        used("auto", "dense"),
-        used("dense_plus_moe"),
+        used("auto", "dense", "dense_plus_moe"),
+        used("auto", "dense_plus_moe"),
     ),
     *rows(_FFN, "useDoubleWideMlp", "widens the layers that share K and V", off(False), used(), off(False)),
     *rows(_FFN, "swigluLimit", "no kernel here clamps the gate", off()),
@@ -163,10 +163,10 @@ INFERENCE: tuple[Row, ...] = (
     *rows(
         "inference.diffusionGemma",
         "selfConditioning router.scaleHiddenStates router.normalizeTopK router.perExpertScale",
-        "the architecture of DiffusionGemma has all four",
+        "a part of the architecture, left out where it is false",
         NOT_HERE,
         NOT_HERE,
-        used(True),
+        used(),
     ),
     *rows(
         "architecture",
@@ -176,12 +176,20 @@ INFERENCE: tuple[Row, ...] = (
     ),
     *rows(
         "architecture",
-        "globalHeadDim numGlobalKeyValueHeads attentionKEqV numKvSharedLayers hiddenSizePerLayerInput "
-        "vocabSizePerLayerInput",
+        "globalHeadDim numGlobalKeyValueHeads",
         "sizes that only some layers of Gemma 4 have",
         off(),
         used(),
         used(),
+    ),
+    *rows("architecture", "attentionKEqV", "whether values are keys", off(), used(), used(True)),
+    *rows(
+        "architecture",
+        "numKvSharedLayers hiddenSizePerLayerInput vocabSizePerLayerInput",
+        "sizes that Gemma 4 E2B has",
+        off(),
+        used(),
+        off(0),
     ),
     *rows("text", "maxTokens", "how long a text may be", used()),
     *rows(

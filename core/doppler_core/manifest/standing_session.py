@@ -23,11 +23,19 @@ SESSION: tuple[Row, ...] = (
     *rows("quantization", "vision projector audio", "the towers' storage types", NOT_HERE, used(), NOT_HERE),
     *rows(
         "moeConfig",
-        "numExperts numExpertsPerToken expertFormat expertIntermediateSize",
+        "numExperts numExpertsPerToken expertIntermediateSize",
         "only a mixture of experts has it",
         NOT_HERE,
         used(),
         used(),
+    ),
+    *rows(
+        "moeConfig",
+        "expertFormat",
+        "Gemma's experts are those of a layer in one tensor",
+        NOT_HERE,
+        used("gemma4"),
+        used("gemma4"),
     ),
     *rows(
         "session.compute.defaults",

@@ -9,10 +9,10 @@ The token table is read once a step: a tile's logits are used up before the next
 import math
 
 from doppler_core.errors import PlanError
-from doppler_core.manifest.diffusion import DiffusionGemma
 from doppler_core.manifest.model import Manifest
 from doppler_core.plan.canvas import BLOCK
 from doppler_core.plan.canvas_meaning import HEAD
+from doppler_core.plan.canvas_settings import canvas_settings
 from doppler_core.plan.next_token import head_weight
 from doppler_core.plan.op import ROWS, Scalar, Section, State, Value
 from doppler_core.plan.room import Room
@@ -23,17 +23,6 @@ from doppler_core.weights.tensor import Tensor
 TILE = 8192  # tokens whose logits exist at one time
 _NOTE = "diffusionGemma"
 _SOFT = "diffusionGemma.selfConditioning"
-
-
-def canvas_settings(manifest: Manifest) -> DiffusionGemma:
-    """`inference.diffusionGemma`, which must be there."""
-    found = manifest.inference.diffusion_gemma
-    if found is None:
-        raise PlanError(
-            "inference.diffusionGemma is null: the model type diffusion_gemma needs the section; write it, or convert the "
-            "checkpoint, whose generation_config.json has its values"
-        )
-    return found
 
 
 def canvas_states(manifest: Manifest, room: Room) -> dict[str, State]:
