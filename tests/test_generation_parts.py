@@ -183,7 +183,7 @@ def test_a_reply_goes_on_with_the_thought_that_its_prompt_has_begun(tokenizer: T
         Message("assistant", (ToolCall("look", {"at": "moon"}, "1"),)),
         Message("tool", (ToolResult("there", "look", "1"),)),
     )
-    prompts = Prompts(tokenizer, FORMAT, tokenizer.token_id("<bos>"))
+    prompts = Prompts(tokenizer, FORMAT)
     tools = (Tool("look", "Looks.", {"type": "object", "properties": {"at": {"type": "string"}}}),)
     for thinking, expected in ((True, [Reasoning("T"), Text("A")]), (False, [Text("T"), Text("A")])):
         prompt = prompts.of(GenerateRequest(turns, tools=tools, thinking=thinking))

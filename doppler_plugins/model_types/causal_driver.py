@@ -8,27 +8,19 @@ from typing import Any
 
 from doppler_core.engine.choice import choose
 from doppler_core.engine.decoding import Decoder, Loop
-from doppler_core.engine.generate_check import check_generate_request, stop_strings
-from doppler_core.engine.generation import Ending, GenerateJob
+from doppler_core.engine.endings import endings
+from doppler_core.engine.generate_check import check_generate_request
+from doppler_core.engine.generation import GenerateJob
 from doppler_core.engine.limiting import Limits
 from doppler_core.engine.model_type import Opened
 from doppler_core.engine.prefix import Places
 from doppler_core.engine.prompt_room import fit_prompt
-from doppler_core.engine.prompts import Prompt, Prompts
+from doppler_core.engine.prompts import Prompts
 from doppler_core.engine.request import GenerateRequest
 from doppler_core.engine.slots import layout
-from doppler_core.errors import InputError, LimitError
 from doppler_core.manifest.session import DecodeLoop
 from doppler_core.plan.op import HOST, Plan
 from doppler_core.text.grammar.table import TokenTable
-from doppler_core.text.tokenizer import well_formed
-
-_BEGIN = "<bos>"
-_ENDS = (
-    "<eos>",
-    "<end_of_turn>",
-    "<turn|>",
-)  # of a text, and of the model's turn in Gemma 3's and Gemma 4's chats
 
 
 class CausalDriver:
@@ -36,15 +28,16 @@ class CausalDriver:
 
     def __init__(self, opened: Opened) -> None:
         self._tokenizer = opened.tokenizer
-        self._prompts = Prompts(opened.tokenizer, opened.chat_format, opened.tokenizer.token_id(_BEGIN))
+        self._prompts = Prompts(opened.tokenizer, opened.chat_format)
         self._context_length = opened.room.context_length
         self._defaults = opened.defaults
-        named = {number for name in _ENDS if (number := self._control(name)) is not None}
-        self._ends = named.union(self._defaults.end_ids)
+        self._endings = endings(opened.tokenizer, self._prompts, self._defaults.end_ids)
         own = opened.chat_format
         # Made on a thread of its own when a grammar or a tool first needs it: to make it holds up all of Python for a
         # second with a large vocabulary, which a first token would wait for.
-        self._table = TokenTable(opened.tokenizer, self._ends | self._prompts.ids_of(own.ends), own.marks)
+        self._table = TokenTable(
+            opened.tokenizer, self._endings.ids | self._prompts.ids_of(own.ends), own.marks
+        )
         self._limits = Limits(self._table)
         places = Places(opened.executor, layout(opened.plan, self._context_length), opened.executor.max_slots)
         loop = _loop(opened.manifest.session.decode_loop, opened.plan)
@@ -60,7 +53,7 @@ class CausalDriver:
         return GenerateJob(
             ids,
             choose(request, self._defaults, self._limits.of(request, prompt)),
-            self._ending(request, prompt, limit),
+            self._endings.of(request, prompt, limit),
             request.logprobs,
             prompt.reader,
             submitted,
@@ -68,13 +61,7 @@ class CausalDriver:
 
     def step(self, jobs: Sequence[GenerateJob]) -> None:
         """Carry on the jobs that have a place."""
-        try:
-            self._decoder.step(jobs)
-        except MemoryError as error:
-            raise LimitError(
-                f"the system gives no memory for a step ({error}): close other engines or programs, or open the model "
-                "with a smaller context_length or fewer slots"
-            ) from error
+        self._decoder.step(jobs)
 
     def warmup(self) -> None:
         """Run both phases, and every way to choose a token; begin the table that grammars need."""
@@ -83,29 +70,7 @@ class CausalDriver:
 
     def count_tokens(self, prompt: Any, prompt_name: str | None = None, tools: Sequence[Any] = ()) -> int:
         """Tokens of a text or a conversation as a prompt, begin token included; this model has no named prompts."""
-        if prompt_name is not None:
-            raise InputError(f"prompt_name={prompt_name!r}: a generating model has no named prompts")
-        return self._prompts.count(prompt, tools)
-
-    def _ending(self, request: GenerateRequest, prompt: Prompt, limit: int) -> Ending:
-        """A stop string that is the name of a control token, which has no text, is that token."""
-        strings = tuple(map(well_formed, stop_strings(request)))
-        named = {text: number for text in strings if (number := self._control(text)) is not None}
-        ends = {*named.values(), *map(int, request.stop_ids)}
-        if not request.ignore_eos:
-            ends |= self._ends
-            if prompt.chat_format is not None:
-                ends |= self._prompts.ids_of(prompt.chat_format.ends)
-        return Ending(
-            limit,
-            frozenset(ends),
-            tuple(text for text in strings if text not in named),
-            one_call=bool(prompt.tools) and not request.parallel_tool_calls,
-        )
-
-    def _control(self, name: str) -> int | None:
-        number = self._tokenizer.token_id(name)
-        return None if number is None or self._tokenizer.piece(number) else number
+        return self._prompts.count(prompt, prompt_name, tools)
 
 
 def _loop(declared: DecodeLoop, plan: Plan) -> Loop:

@@ -16,30 +16,19 @@ import numpy as np
 import numpy.typing as npt
 
 from doppler_core.device.executor import Executor, StepTables, Ticket
+from doppler_core.engine.faults import fault_of
 from doppler_core.engine.generation import GenerateJob
 from doppler_core.engine.pace import Pace
 from doppler_core.engine.prefix import Places
 from doppler_core.engine.sampling_states import write_adjustments, write_masks
-from doppler_core.engine.slots import Run, Slot
+from doppler_core.engine.seating import let_in, let_out, seated, stepping
+from doppler_core.engine.slots import Run
 from doppler_core.engine.step_parts import Part, deal, known_rows, next_row, of_nothing, tables
-from doppler_core.errors import DeviceError, DopplerError, InputError
 from doppler_core.plan.op import State
-from doppler_core.plan.sampling import BROKEN, NO_TOKEN
 
 _MOMENT = 0.02  # seconds after which a new request, or a cancelled one, is noticed while all others wait
 
 Words = npt.NDArray[np.uint32]
-
-_FAULTS: Mapping[int, tuple[type[DopplerError], str]] = {
-    NO_TOKEN: (InputError, "no token is allowed: logit_bias or the mask forbids every one"),
-    BROKEN: (
-        DeviceError,
-        (
-            "the logits are not numbers: the weights hold such values, or this device's kernels overflow "
-            "(`doppler-plugins verify`, then device='numpy', tell which)"
-        ),
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -82,20 +71,10 @@ class Decoder:
     def step(self, jobs: Sequence[GenerateJob]) -> None:
         """Submit what can be submitted, and read the oldest steps under way."""
         try:
-            self._leave()
-            self._enter(jobs)
-            if not self._flights:
-                self._launch()
-            if not self._flights:
-                _wait(jobs)  # else those that were let in have ended without a step
-                return
-            if len(self._flights) < self._loop.most_groups and not self._flights[-1].ticket.ready():
-                self._follow()
-            self._land(self._flights.popleft())
+            with stepping(self._places):
+                self._step(jobs)
         except BaseException:
-            # What the states hold now nobody knows.
             self._flights.clear()
-            self._places.forget()
             raise
 
     def warmup(self) -> None:
@@ -107,31 +86,23 @@ class Decoder:
                 if phase == "decode" or "advance" not in active:
                     self._executor.submit(phase, of_nothing(rows, frozenset(active))).result()
 
-    def _running(self) -> list[tuple[Slot, Run]]:
-        return [(slot, slot.run) for slot in self._places.slots if slot.run is not None]
-
-    def _leave(self) -> None:
-        for slot, run in self._running():
-            if run.job.done():
-                self._places.leave(slot)
-
-    def _enter(self, jobs: Sequence[GenerateJob]) -> None:
-        placed = {id(run.job) for _, run in self._running()}
-        waiting = [job for job in jobs if id(job) not in placed and job.waits_for is None]
-        for job in waiting[: len(self._places.free())]:
-            slot = self._places.take(job.ids)
-            slot.run = Run(job, list(job.ids), fed=len(slot.content))
-            try:
-                job.place(cached=len(slot.content))
-            except BaseException as error:  # noqa: BLE001 - of its grammar: a panic is no Exception
-                job.fail(error)
-            _skip(slot.run)
-            if job.done():
-                self._places.leave(slot)
+    def _step(self, jobs: Sequence[GenerateJob]) -> None:
+        let_out(self._places)
+        for run in let_in(self._places, jobs):
+            _skip(run)
+        let_out(self._places)
+        if not self._flights:
+            self._launch()
+        if not self._flights:
+            _wait(jobs)  # else those that were let in have ended without a step
+            return
+        if len(self._flights) < self._loop.most_groups and not self._flights[-1].ticket.ready():
+            self._follow()
+        self._land(self._flights.popleft())
 
     def _launch(self) -> None:
         """Submit a step of every run: its next token, or its share of the rows for known ones."""
-        running = self._running()
+        running = seated(self._places)
         single = [one for one in running if not one[1].prompt_left and one[1].ahead == 1]
         parts = [next_row(slot, run) for slot, run in single if run.left]
         several = [one for one in running if one not in single]
@@ -154,7 +125,7 @@ class Decoder:
 
     def _follow(self) -> None:
         """Submit what comes after the last flight, if that needs nothing that is still under way."""
-        last, running = self._flights[-1], [run for _, run in self._running()]
+        last, running = self._flights[-1], [run for _, run in seated(self._places)]
         if last.goes_on:
             if {part.run for part in last.parts} == set(running) and all(run.left for run in running):
                 parts = tuple(next_row(part.slot, part.run) for part in last.parts)
@@ -199,9 +170,8 @@ class Decoder:
             return  # surplus of a job that has left
         if went_on:
             self._places.fill(slot, run.ids[-1:])
-        if token in _FAULTS:
-            kind, message = _FAULTS[token]
-            run.job.fail(kind(message))
+        if (fault := fault_of(token)) is not None:
+            run.job.fail(fault)
             self._places.spoil(slot)
         run.land(token)
         try:

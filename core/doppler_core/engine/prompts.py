@@ -24,6 +24,8 @@ from doppler_core.text.chat import (
 )
 from doppler_core.text.tokenizer import Tokenizer, well_formed
 
+_BEGIN = "<bos>"
+
 
 @dataclass(frozen=True)
 class Prompt:
@@ -41,11 +43,15 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Prompts:
-    """How a model takes prompts. begin: its begin token. own: its own chat format."""
+    """How a model takes prompts. own: its own chat format."""
 
     tokenizer: Tokenizer
     own: ChatFormat
-    begin: int | None
+
+    @property
+    def begin(self) -> int | None:
+        """The token that every text begins with."""
+        return self.tokenizer.token_id(_BEGIN)
 
     def of(self, request: GenerateRequest) -> Prompt:
         """The prompt of a request that has been checked. InputError for what its chat format has no form for."""
@@ -58,8 +64,12 @@ class Prompts:
         ids = self._text_ids(prompt) if isinstance(prompt, str) else list(map(int, prompt))  # type: ignore[arg-type]
         return Prompt(ids, ReplyReader(self.tokenizer))
 
-    def count(self, prompt: Any, tools: Iterable[Tool | Mapping[str, Any]] = ()) -> int:
-        """Tokens of a text or of a conversation, as a request with it would have them."""
+    def count(
+        self, prompt: Any, prompt_name: str | None = None, tools: Iterable[Tool | Mapping[str, Any]] = ()
+    ) -> int:
+        """Tokens of a text or of a conversation, begin token included, as a request with it would have them."""
+        if prompt_name is not None:
+            raise InputError(f"prompt_name={prompt_name!r}: a generating model has no named prompts")
         check_prompt(prompt, self.tokenizer.vocabulary)
         return len(self.of(GenerateRequest(prompt, tools=tuple(tools))).ids)
 
