@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 from gpu_ops import Case, Kept, packed_step, stored_form
 
+from doppler_core.plan.expert_meaning import pairs
 from doppler_core.plan.meaning import Tables
 from doppler_core.plan.op import Constant
 from doppler_core.plan.sampling import TOP_LOGPROBS, Sampling, pack
@@ -172,6 +173,45 @@ def _logprobs(row: Signature, base: Case) -> Case:
     return replace(_sampling(row, base), states=[Kept(sampled, "u32")], columns=2 + 2 * TOP_LOGPROBS)
 
 
+def _route(row: Signature, base: Case) -> Case:
+    scores = np.random.default_rng(0).integers(-9, 9, (len(base.tables.rows), 300)).astype(np.float32)
+    return replace(
+        base,
+        params={"columns": 300, "chosen": 8, "normalize": False},
+        inputs=[scores],
+        weights=[np.ones(300, np.float32)],
+        weight_types=[("f32", "f32")],
+        columns=16,
+        dtype="u32",
+    )
+
+
+def _routes(base: Case) -> Kept:
+    """Two of three experts for each row: most rows want the same two."""
+    rows = len(base.tables.rows)
+    experts = np.where(np.arange(rows)[:, None] % 9, [2, 0], [0, 1])
+    return Kept(pairs(experts, np.full((rows, 2), 0.5, np.float32)), "u32")
+
+
+def _expert_matmul(row: Signature, base: Case) -> Case:
+    read = next(operand.dtypes[0] for operand in row.operands if operand.kind == "weight")
+    params = {"columns": 70, "inner": 288, "experts": 3, "chosen": 2, "parts": 2, "own_inputs": True}
+    return replace(
+        base,
+        params=params,
+        inputs=[_x(base, 2 * 288)],
+        states=[_routes(base)],
+        weights=[np.ones((3, 70, 288), np.float32)],
+        weight_types=[(stored_form(read), read)],
+        columns=2 * 70,
+    )
+
+
+def _expert_sum(row: Signature, base: Case) -> Case:
+    params = {"columns": 90, "chosen": 2}
+    return replace(base, params=params, inputs=[_x(base, 180)], states=[_routes(base)])
+
+
 MAKERS: Mapping[str, Make] = {
     "gather": _gather,
     "rmsnorm": _rmsnorm,
@@ -192,4 +232,7 @@ MAKERS: Mapping[str, Make] = {
     "sample": _sampling,
     "draw": _sampling,
     "logprobs": _logprobs,
+    "route": _route,
+    "expert_matmul": _expert_matmul,
+    "expert_sum": _expert_sum,
 }

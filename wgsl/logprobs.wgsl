@@ -5,6 +5,7 @@
 //!include step.wgsl
 //!include order.wgsl
 //!include strongest.wgsl
+//!include sum_of_all.wgsl
 
 struct Params {
     columns: u32,
@@ -17,19 +18,6 @@ struct Params {
 
 const TOP = 20u;
 const WORDS = 42u;
-var<workgroup> sums: array<f32, THREADS>;
-
-fn sum_of_all(thread: u32, own: f32) -> f32 {
-    sums[thread] = own;
-    workgroupBarrier();
-    for (var half = THREADS / 2u; half > 0u; half /= 2u) {
-        if (thread < half) {
-            sums[thread] += sums[thread + half];
-        }
-        workgroupBarrier();
-    }
-    return sums[0];
-}
 
 fn below(order: u32, best: u32) -> f32 {
     return select(ordered_value(order) - ordered_value(best), 0.0, order == best);

@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Mapping
 
 from doppler_core.errors import PlanError
-from doppler_core.plan.kernel_tables import attention, matmul, sampling, small_ops
+from doppler_core.plan.kernel_tables import attention, experts, matmul, sampling, small_ops
 from doppler_core.plan.op import Kernel
 from doppler_core.plan.signature import Signature
 
@@ -12,6 +12,7 @@ _SIGNATURES = (
     *small_ops.SIGNATURES,
     *matmul.SIGNATURES,
     *attention.SIGNATURES,
+    *experts.SIGNATURES,
     *sampling.SIGNATURES,
 )
 
