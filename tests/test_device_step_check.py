@@ -8,6 +8,7 @@ from gpu_ops import packed_step
 
 from doppler_core.device.executor import StepTables
 from doppler_core.device.step_check import Bounds, bounds, check_group, check_step, running
+from doppler_core.device.step_left import advanced
 from doppler_core.errors import InputError
 from doppler_core.plan.op import HOST, ROWS, Constant, Kernel, Op, Plan, State, Value, Weight
 
@@ -92,7 +93,7 @@ OPS = (
 
 
 def test_bounds_follow_from_tables_rings_and_places() -> None:
-    found = bounds(Plan("p", {"decode": OPS}, {"decode": (SAMPLED,)}), 6, 2)
+    found = bounds(Plan("p", {"decode": OPS}, {"decode": (SAMPLED,)}), 6, 2)["decode"]
     # A ring of 7 rows with a window of 4 takes 4 new rows: the first of them sees the 3 before it.
     assert found == Bounds(rows=6, sequences=2, vocabulary=50, positions=12, places=4, chunk=4)
 
@@ -104,7 +105,33 @@ def test_a_ring_as_large_as_the_context_takes_any_step() -> None:
         for each in OPS
     )
     found = bounds(Plan("p", {"decode": ops}, {"decode": (SAMPLED,)}), 12, 2)
-    check_step(found, tables([12], places=(1,)))
+    check_step(found["decode"], tables([12], places=(1,)))
+
+
+CANVAS = State("canvas", (2 * 3, 4), "u32", capacity=3)
+SEATED = (op("seat", (CANVAS,), ROWS, params={"capacity": 3}), *OPS[:5])
+
+
+def test_a_step_of_canvases_has_at_most_a_canvas_of_rows_each_and_settings_for_all() -> None:
+    plan = Plan("p", {"encode": OPS[:5], "denoise": SEATED}, {"encode": (), "denoise": (LOGITS,)})
+    found = bounds(plan, 8, 3)
+    check_step(found["encode"], tables([4, 4], places=(1, 0)))
+    canvases = replace(tables([3, 2], places=(1, 0)), sampling=np.zeros((2, 16), np.uint32))
+    check_step(found["denoise"], canvases)
+    with pytest.raises(InputError, match=r"4 rows of one sequence in a step: .* leave room for 3"):
+        check_step(found["denoise"], replace(tables([4], places=(1,)), sampling=np.zeros((1, 16), np.uint32)))
+    with pytest.raises(InputError, match="a step of canvases without a sampling table"):
+        check_step(found["denoise"], replace(canvases, sampling=None))
+    # The canvases' states have fewer places than those of keys and values.
+    with pytest.raises(InputError, match="place 2 of the states: expected less than 2"):
+        check_step(found["encode"], tables([1], places=(2,)))
+
+
+def test_nothing_goes_on_from_the_tokens_of_a_canvas() -> None:
+    step = tables([1])
+    assert advanced("denoise", step, SEATED, 1) is None
+    with pytest.raises(InputError, match="no op of the step puts the sampled token into the next one's rows"):
+        check_group(BOUNDS, step, SEATED, 2)
 
 
 def test_a_step_runs_what_it_asks_for() -> None:

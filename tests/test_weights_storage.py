@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from doppler_core.errors import QuantizationError
 from doppler_core.weights import q4_k, q8_0
 from doppler_core.weights.floats import Floats, f32_to_bf16
-from doppler_core.weights.storage import as_kernel_type, gather_f32, store, to_f32
+from doppler_core.weights.storage import as_kernel_type, columns_f32, gather_f32, store, to_f32
 from doppler_core.weights.tensor import BLOCKS, STORED, WRITTEN, StorageType, Tensor, row_bytes, tensor_bytes
 
 BLOCK_TYPES = {"q4_k": (q4_k, GGMLQuantizationType.Q4_K), "q8_0": (q8_0, GGMLQuantizationType.Q8_0)}
@@ -185,6 +185,19 @@ def test_gathered_rows_are_the_rows_in_the_order_asked_for() -> None:
     for dtype in WRITTEN:
         whole = tensor(values, dtype)
         assert np.array_equal(gather_f32(whole, ids), to_f32(whole)[ids])
+
+
+def test_columns_are_read_alone_from_where_a_block_begins() -> None:
+    draw = np.random.default_rng(0)
+    for dtype in STORED:
+        data = draw.integers(0, 255, tensor_bytes(dtype, (9, 700)), np.uint8)
+        data[data & 0x7C == 0x7C] = 0  # no f16 is infinite or a NaN
+        whole = Tensor("w", (9, 700), dtype, data, Path("w.bin"))
+        for first, stop in ((0, 700), (256, 512), (512, 700), (256, 300)):
+            found = columns_f32(whole, slice(2, 8), slice(first, stop))
+            np.testing.assert_array_equal(found, to_f32(whole)[2:8, first:stop])
+    with pytest.raises(ValueError, match="column 16: expected one at which a block of 32 begins"):
+        columns_f32(tensor(normal(2, 64), "q8_0"), slice(0, 2), slice(16, 64))
 
 
 def test_a_kernel_gets_the_files_bytes_where_the_types_agree_and_rounded_ones_elsewhere() -> None:

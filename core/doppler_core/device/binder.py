@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from doppler_core.device.gpu import Gpu
-from doppler_core.device.limits import sections
+from doppler_core.device.limits import Span, sections, spans
 from doppler_core.device.replay import Dispatch, Grid
 from doppler_core.device.step_buffers import PER_ROW, PER_SEQUENCE, StepBuffers
 from doppler_core.device.upload import Uploads
@@ -14,6 +14,7 @@ from doppler_core.plan.constants import make
 from doppler_core.plan.kernels import for_one_row, signature
 from doppler_core.plan.op import HOST, Constant, Op, Plan, Scalar, Section, Weight
 from doppler_core.plan.signature import (
+    FIRST_OPERAND,
     Bound,
     Params,
     Signature,
@@ -22,7 +23,7 @@ from doppler_core.plan.signature import (
     override_values,
     per_sequence,
 )
-from doppler_core.weights.tensor import Tensor
+from doppler_core.weights.tensor import Tensor, row_bytes, tensor_bytes
 
 Text = Callable[[str], str]
 
@@ -85,7 +86,7 @@ class Binder:
         uploads.finish()
 
     def launches(self, op: Op, values: Mapping[str, Any]) -> list[Launch]:
-        """One launch, or one for each run of sections of the op's weight. values: the buffer of each value and table."""
+        """One launch, or one for each run of buffers of the op's weight. values: the buffer of each value and table."""
         row = signature(op.kernel)
         single = for_one_row(row)
         pipeline, layout = self._gpu.pipeline(row, override_values(row, op), self._text)
@@ -93,22 +94,15 @@ class Binder:
         bound = list(zip(row.operands, bind_operands(row, op), strict=True))
         of_sequences = per_sequence(op)
         made = []
-        for first in range(0, len(self._sections[op.weights[0].name]), row.sections) if row.sections else [0]:
-            own = {**params, **self._section_params(op, row, first)}
-            buffers = [
-                (self._step.uniforms, PER_SEQUENCE if of_sequences else PER_ROW, 16),
-                (self._params_buffer(row, own), 0, None),
-                *(
-                    (self._buffer(op, one, values, first + operand.section), 0, None)
-                    for operand, one in bound
-                ),
-            ]
+        for run in self._runs(op, row):
+            own = {**params, **_run_params(row, run)}
             entries = [
-                {
-                    "binding": binding,
-                    "resource": {"buffer": buffer, "offset": offset, "size": size or buffer.size},
-                }
-                for binding, (buffer, offset, size) in enumerate(buffers)
+                _entry(0, self._step.uniforms, PER_SEQUENCE if of_sequences else PER_ROW, 16),
+                _entry(1, self._params_buffer(row, own)),
+                *(
+                    self._operand_entry(binding, op, one, values, run, operand.section)
+                    for binding, (operand, one) in enumerate(bound, FIRST_OPERAND)
+                ),
             ]
             group = self._gpu.device.create_bind_group(label=op.label, layout=layout, entries=entries)
             one = None
@@ -118,16 +112,13 @@ class Binder:
             made.append(Launch(op, Dispatch(op.label, pipeline, group), row, own, of_sequences, one))
         return made
 
-    def _section_params(self, op: Op, row: Signature, first: int) -> Params:
-        """What a dispatch on the sections from `first` on is told of them."""
+    def _runs(self, op: Op, row: Signature) -> list[list[Span]]:
+        """What each dispatch of the op reads of its weight: as many buffers at a time as the kernel binds."""
         if not row.sections:
-            return {}
-        mine = self._sections[op.weights[0].name][first : first + row.sections]
-        return {
-            "first_row": mine[0].first,
-            "row_count": sum(section.count for section in mine),
-            "section_rows": mine[0].count,
-        }
+            return [[]]
+        weight = op.weights[0]
+        found = spans(weight, self._sections[weight.name])
+        return [found[first : first + row.sections] for first in range(0, len(found), row.sections)]
 
     def _params_buffer(self, row: Signature, params: Mapping[str, Scalar]) -> Any:
         """One buffer for all dispatches with the same params."""
@@ -138,16 +129,45 @@ class Binder:
             self.owned.append(self._params[packed])
         return self._params[packed]
 
-    def _buffer(self, op: Op, bound: Bound | None, values: Mapping[str, Any], section: int) -> Any:
+    def _operand_entry(
+        self, binding: int, op: Op, bound: Bound | None, values: Mapping[str, Any], run: list[Span], nth: int
+    ) -> dict[str, Any]:
+        """nth: which of the run's buffers the operand is; the first stands for those that it lacks."""
         match bound:
             case None:
-                return values[op.inputs[0].name]
+                return _entry(binding, values[op.inputs[0].name])
+            case Weight() if run and bound is op.weights[0]:
+                span = run[nth if nth < len(run) else 0]
+                return _span_entry(binding, self._weights[bound.name][span.buffer], bound, span)
             case Weight():
-                there = self._weights[bound.name]
-                return there[section if section < len(there) else 0]
+                return _entry(binding, self._weights[bound.name][0])
             case Constant():
-                return self._constants[bound.name]
-        return values[bound.name]
+                return _entry(binding, self._constants[bound.name])
+        return _entry(binding, values[bound.name])
+
+
+def _run_params(row: Signature, run: list[Span]) -> Params:
+    """What a dispatch is told of the rows that it reads."""
+    if not row.sections:
+        return {}
+    return {
+        "first_row": run[0].rows.first,
+        "row_count": sum(span.rows.count for span in run),
+        "section_rows": run[0].rows.count,
+    }
+
+
+def _entry(binding: int, buffer: Any, offset: int = 0, size: int | None = None) -> dict[str, Any]:
+    """An entry of a bind group: the whole buffer, or `size` bytes of it."""
+    return {"binding": binding, "resource": {"buffer": buffer, "offset": offset, "size": size or buffer.size}}
+
+
+def _span_entry(binding: int, buffer: Any, weight: Weight, span: Span) -> dict[str, Any]:
+    """The rows of a span; a buffer is longer than its rows where these are no whole words."""
+    columns = weight.shape[-1]
+    offset = span.skipped * row_bytes(weight.dtype, columns)
+    size = tensor_bytes(weight.dtype, (span.rows.count, columns))
+    return _entry(binding, buffer, offset, min(-(-size // 16) * 16, buffer.size - offset))
 
 
 def pack_params(row: Signature, params: Mapping[str, Scalar]) -> bytes:

@@ -1,5 +1,7 @@
 """Whether a GPU adapter can run a plan: found from numbers, before anything is loaded. Pure; it imports no wgpu."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from doppler_core.errors import LimitError, PlanError
@@ -31,9 +33,7 @@ def sections(weight: Weight, max_binding: int) -> list[Section]:
 
     They begin at multiples of SECTION_ROWS where that many rows fit, as the sections do that ops ask for.
     """
-    rows = 1
-    for axis in weight.shape[:-1]:
-        rows *= axis
+    rows = math.prod(weight.shape[:-1])
     together = BLOCKS[weight.dtype].rows
     step = max_binding // row_bytes(weight.dtype, weight.shape[-1]) // together * together
     step -= step % SECTION_ROWS if step > SECTION_ROWS else 0
@@ -42,6 +42,31 @@ def sections(weight: Weight, max_binding: int) -> list[Section]:
             f"weight {weight.name!r}: {together} row(s) exceed the largest binding, {max_binding:,} bytes"
         )
     return [Section(first, min(step, rows - first)) for first in range(0, rows, step)]
+
+
+@dataclass(frozen=True)
+class Span:
+    """Rows that an op reads of one buffer of its weight.
+
+    buffer: its number. skipped: rows of the buffer before them. rows: as the op counts, from the first that it reads.
+    """
+
+    buffer: int
+    skipped: int
+    rows: Section
+
+
+def spans(weight: Weight, cut: Sequence[Section]) -> list[Span]:
+    """What an op reads of a weight that is cut into buffers so: of each buffer that has some of its rows."""
+    last = cut[-1]
+    wanted = weight.section or Section(0, last.first + last.count)
+    found = []
+    for number, there in enumerate(cut):
+        first = max(there.first, wanted.first)
+        count = min(there.first + there.count, wanted.first + wanted.count) - first
+        if count > 0:
+            found.append(Span(number, first - there.first, Section(first - wanted.first, count)))
+    return found
 
 
 def needed_features(plan: Plan) -> frozenset[str]:

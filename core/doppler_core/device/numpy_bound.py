@@ -12,7 +12,7 @@ from doppler_core.device.numpy_buffers import Buffers
 from doppler_core.device.numpy_lanes import Lane
 from doppler_core.device.numpy_ops import ROW_OPS, Call
 from doppler_core.device.numpy_weights import NumpyWeight, offset_of
-from doppler_core.plan.op import ROWS, Op, State, Value
+from doppler_core.plan.op import ROWS, Op, State, Value, Weight
 from doppler_core.plan.operands import Array, Tables
 from doppler_core.plan.signature import per_sequence
 
@@ -129,19 +129,23 @@ def _call(
     facts: tuple[dict[object, Any], dict[object, Any]],
 ) -> Call:
     of_sequences = per_sequence(op)
-    matrices = [weight.name for weight in op.weights if len(weight.shape) > 1]
+    matrices = [weight for weight in op.weights if len(weight.shape) > 1]
     vectors = [weight.name for weight in op.weights if len(weight.shape) == 1]
     return Call(
         params=op.params,
         inputs=[values[value.name] for value in op.inputs],
         output=values[op.output.name],
-        weights=[memory.weights[name] for name in matrices],
+        weights=[_matrix(weight, memory.weights[weight.name]) for weight in matrices],
         vectors=[memory.vectors[name, offset_of(op)] for name in vectors],
         constants=[memory.constants[constant.name] for constant in op.constants],
         tables=last if of_sequences else tables,
         facts=facts[of_sequences],
         half=isinstance(op.output, State) and op.output.dtype == "f16",
     )
+
+
+def _matrix(weight: Weight, loaded: NumpyWeight) -> NumpyWeight:
+    return loaded if weight.section is None else loaded.section(weight.section)
 
 
 def state_array(state: State) -> npt.NDArray[Any]:

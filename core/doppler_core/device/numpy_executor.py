@@ -103,9 +103,9 @@ class NumpyExecutor:
         goes_on = tables is None
         if tables is None:
             tables = left_by(self._left, phase)
-        check_step(self._bounds, tables)
+        check_step(self._bounds[phase], tables)
         chosen = self._chosen(phase, tables.active)
-        check_group(self._bounds, tables, chosen.ops, steps, stops_within=meanwhile is not None)
+        check_group(self._bounds[phase], tables, chosen.ops, steps, stops_within=meanwhile is not None)
         self._left = None
         found = self._run(chosen, tables, chosen.outputs, steps, goes_on, meanwhile)
         self._left = advanced(phase, tables, chosen.ops, steps)
@@ -129,7 +129,7 @@ class NumpyExecutor:
     ) -> Found:
         """Run a phase and copy the values of `names` when they are complete."""
         tables = StepTables(rows, slots, sampling, active)
-        check_step(self._bounds, tables)
+        check_step(self._bounds[phase], tables)
         self._left = None
         chosen = self._chosen(phase, active)
         unknown = sorted(set(names) - {op.output.name for op in chosen.ops})

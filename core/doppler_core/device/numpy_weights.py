@@ -1,18 +1,22 @@
-"""Weights as the NumPy executor holds them: expanded to f32 once, or packed and expanded a block of rows at a time."""
+"""Weights as the NumPy executor holds them: expanded to f32 once, or packed and expanded a block of rows at a time.
+
+The rows of a weight are those of all its axes but the last, an expert's behind those of the one before it.
+"""
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from doppler_core.device.numpy_buffers import aligned
 from doppler_core.device.threads import blas_threads
-from doppler_core.plan.op import Op, Plan
+from doppler_core.plan.cost import STAYING
+from doppler_core.plan.op import Op, Plan, Section
 from doppler_core.plan.operands import Array
 from doppler_core.settings import Progress
-from doppler_core.weights.storage import fill_f32, gather_f32, to_f32
+from doppler_core.weights.storage import columns_f32, fill_f32, gather_f32, to_f32
 from doppler_core.weights.tensor import Tensor
 
 BLOCK_BYTES = 8 << 20  # an expanded block stays in the cache of the core that multiplies by it
@@ -36,9 +40,17 @@ class Expanded:
         """Bytes held."""
         return self.array.nbytes
 
+    def section(self, section: Section) -> "Expanded":
+        """Some of its rows as a weight of their own."""
+        return Expanded(self.values(section.first, section.first + section.count))
+
     def values(self, start: int, stop: int) -> Array:
         """Rows start .. stop - 1, a view."""
         return self.array[start:stop]
+
+    def columns(self, rows: slice, columns: slice) -> Array:
+        """Those columns of those rows, a view."""
+        return self.array[rows, columns]
 
     def rows(self, ids: npt.NDArray[np.uint32]) -> Array:
         """The rows of `ids`, [ids, columns]."""
@@ -59,9 +71,18 @@ class Packed:
         """Rows and columns."""
         return self.tensor.rows, self.tensor.columns
 
+    def section(self, section: Section) -> "Packed":
+        """Some of its rows as a weight of their own."""
+        data = self.tensor.row_data(section.first, section.first + section.count).reshape(-1)
+        return Packed(replace(self.tensor, shape=(section.count, self.tensor.columns), data=data))
+
     def values(self, start: int, stop: int) -> Array:
         """Rows start .. stop - 1, expanded."""
         return to_f32(self.tensor, start, stop)
+
+    def columns(self, rows: slice, columns: slice) -> Array:
+        """Those columns of those rows, expanded; the first one must begin a block of any type."""
+        return columns_f32(self.tensor, rows, columns)
 
     def rows(self, ids: npt.NDArray[np.uint32]) -> Array:
         """The rows of `ids`, [ids, columns]."""
@@ -74,12 +95,12 @@ NumpyWeight = Expanded | Packed
 def load_weights(
     plan: Plan, tensors: Mapping[str, Tensor], room: int | None, progress: Progress | None
 ) -> dict[str, NumpyWeight]:
-    """Matrices as f32 while they fit `room`, else packed; tables that are only looked up stay memory maps."""
+    """Matrices as f32 while they fit `room`, else packed; experts and tables that are only looked up stay memory maps."""
     matrices = [(op, weight.name) for op in plan.ops() for weight in op.weights if len(weight.shape) > 1]
-    looked_up = {name for op, name in matrices if op.meaning == "gather"}
-    multiplied = {name for op, name in matrices if op.meaning != "gather"}
+    staying = {name for op, name in matrices if op.meaning in STAYING}
+    multiplied = {name for op, name in matrices if op.meaning not in STAYING}
     left = float("inf") if room is None else room
-    loaded: dict[str, NumpyWeight] = {name: Packed(tensors[name]) for name in looked_up - multiplied}
+    loaded: dict[str, NumpyWeight] = {name: Packed(tensors[name]) for name in staying - multiplied}
     fitting: list[str] = []
     for name in sorted(multiplied):
         tensor = tensors[name]

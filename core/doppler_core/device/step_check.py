@@ -4,12 +4,13 @@ What it lets pass, no executor reads or writes past the end of anything: a GPU w
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from doppler_core.device.executor import StepTables
+from doppler_core.device.step_left import advances
 from doppler_core.errors import InputError
 from doppler_core.plan.op import HOST, ROWS, SAMPLING, Op, Plan, State
 
@@ -20,10 +21,11 @@ _ANY = 1 << 32  # as much as a table of the step can say
 
 @dataclass(frozen=True)
 class Bounds:
-    """The largest step of a plan, and where its tables end.
+    """The largest step of a phase, and where its tables end.
 
     vocabulary, positions: token ids and positions are less. places: of the states, 0 = the plan keeps none. chunk: the
-    most rows a sequence may have in a step, so that a ring does not overwrite what the step still reads.
+    most rows a sequence may have in a step, so that a ring does not overwrite what the step still reads. canvas: the
+    rows of each sequence are a canvas, which the sampling table says how to take on.
     """
 
     rows: int
@@ -32,10 +34,22 @@ class Bounds:
     positions: int
     places: int
     chunk: int
+    canvas: bool = False
 
 
-def bounds(plan: Plan, max_rows: int, max_slots: int) -> Bounds:
-    """The bounds of a plan's steps of up to `max_rows` rows in `max_slots` sequences."""
+def bounds(plan: Plan, max_rows: int, max_slots: int) -> dict[str, Bounds]:
+    """The bounds of each phase's steps of up to `max_rows` rows in `max_slots` sequences."""
+    common = _common(plan, max_rows, max_slots)
+    return {phase: _of_phase(common, ops) for phase, ops in plan.phases.items()}
+
+
+def _of_phase(common: Bounds, ops: Sequence[Op]) -> Bounds:
+    """A canvas has as many lines in its states as it has tokens."""
+    canvases = [int(op.params["capacity"]) for op in ops if op.meaning == "seat"]
+    return replace(common, chunk=min(common.chunk, *canvases), canvas=True) if canvases else common
+
+
+def _common(plan: Plan, max_rows: int, max_slots: int) -> Bounds:
     ops = list(plan.ops())
     cached = [
         (int(op.params["capacity"]), int(op.params["window"]))
@@ -78,6 +92,10 @@ def check_step(limits: Bounds, tables: StepTables) -> None:
     if tables.sampling is not None and tables.sampling.shape != (len(slots), SAMPLING.columns):
         raise InputError(
             f"a sampling table of shape {tables.sampling.shape}: expected ({len(slots)}, {SAMPLING.columns})"
+        )
+    if limits.canvas and tables.sampling is None:
+        raise InputError(
+            "a step of canvases without a sampling table: expected a line for each slot (plan.canvas)"
         )
     if limits.places:
         _check_places(limits, slots)
@@ -142,7 +160,7 @@ def check_group(
         return
     if stops_within:
         raise InputError(f"steps={steps}: what the host does meanwhile is done in one step")
-    if not any(op.output == ROWS for op in ops):
+    if not advances(ops):
         raise InputError(f"steps={steps}: no op of the step puts the sampled token into the next one's rows")
     if any(op.kernel.file == HOST for op in ops):
         raise InputError(f"steps={steps}: an op that the host computes needs steps=1")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from doppler_core.device.executor import StepTables
 from doppler_core.errors import InputError
-from doppler_core.plan.op import ROWS, Op
+from doppler_core.plan.op import Op
 
 
 @dataclass(frozen=True)
@@ -16,9 +16,14 @@ class Left:
     tables: StepTables
 
 
+def advances(ops: Sequence[Op]) -> bool:
+    """Whether one of the ops makes the next step's rows. Of what else writes rows nothing goes on: tokens of a canvas."""
+    return any(op.meaning == "advance" for op in ops)
+
+
 def advanced(phase: str, tables: StepTables, ops: Sequence[Op], steps: int) -> Left | None:
     """What `steps` steps that ran `ops` leave; None where no op puts the sampled token into the next one's rows."""
-    if not any(op.output == ROWS for op in ops):
+    if not advances(ops):
         return None
     rows = tables.rows.copy()
     rows[:, 1] += steps

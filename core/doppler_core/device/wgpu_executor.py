@@ -136,9 +136,9 @@ class WgpuExecutor:
         program, goes_on = self._open(), tables is None
         if tables is None:
             tables = left_by(self._left, phase)
-        check_step(self._bounds, tables)
+        check_step(self._bounds[phase], tables)
         schedule = self._schedule(phase, tables)
-        check_group(self._bounds, tables, schedule.ops, steps, stops_within=meanwhile is not None)
+        check_group(self._bounds[phase], tables, schedule.ops, steps, stops_within=meanwhile is not None)
         self._left = None
         rows, sequences = len(tables.rows), len(tables.slots)
         sizes = [value.bytes(rows, sequences) for value in schedule.outputs]
@@ -194,7 +194,7 @@ class WgpuExecutor:
     ) -> dict[str, npt.NDArray[Any]]:
         """Run a phase op by op and give the values of `names` as they were when their op had run."""
         program, tables = self._open(), StepTables(rows, slots, sampling, active)
-        check_step(self._bounds, tables)
+        check_step(self._bounds[phase], tables)
         chosen = running(phase, self._plan.phases[phase], active)
         unknown = sorted(set(names) - {op.output.name for op in chosen})
         if unknown:

@@ -5,8 +5,9 @@ Pure data about WGSL text, which a test checks against that text. It knows no de
 Every kernel has @group(0) @binding(0) `step`, @binding(1) `params`, then the operands from @binding(2) on. Params are
 the op's own by name, and these, derived from the op: `segments` (runs of `columns` in a row of the output),
 `columns` where the op does not say it (those of its first input), `<operand>_columns` (those of an input),
-`rows_are_slots` (1 for an op of S rows), and for kernels that take a weight in sections of rows `first_row`,
-`row_count` (of the dispatch) and `section_rows` (of each of its sections but the last).
+`output_columns`, `rows_are_slots` (1 for an op of S rows), and for kernels that take a weight in sections of rows
+`first_row` (counted from the first row that the op reads), `row_count` (of the dispatch) and `section_rows` (of each of
+its sections but the last).
 """
 
 import math
@@ -105,6 +106,7 @@ def misfit(signature: Signature, op: Op) -> str:
             for name, neutral in _NEUTRAL.items()
             if name not in signature.params and op.params.get(name, neutral) != neutral
         ),
+        *("its weight whole" for weight in op.weights if weight.section and not signature.sections),
     ]
     return ", ".join(wanted)
 
@@ -193,14 +195,18 @@ def kernel_params(signature: Signature, op: Op) -> dict[str, Scalar]:
 
     PlanError names a missing one.
     """
-    derived: dict[str, Scalar] = {"rows_are_slots": int(per_sequence(op))}
+    derived: dict[str, Scalar] = {
+        "rows_are_slots": int(per_sequence(op)),
+        "output_columns": op.output.columns,
+    }
     if "segments" in signature.params:
         derived["segments"] = op.output.columns // int(op.params["columns"])
     for operand, bound in zip(signature.operands, bind_operands(signature, op), strict=True):
         if operand.kind == "input":
             derived[f"{operand.name}_columns"] = (bound if isinstance(bound, Value) else op.inputs[0]).columns
     if signature.sections:
-        rows = math.prod(op.weights[0].shape[:-1])
+        weight = op.weights[0]
+        rows = weight.section.count if weight.section else math.prod(weight.shape[:-1])
         derived |= {"first_row": 0, "row_count": rows, "section_rows": rows}
     whole = {"columns": op.inputs[0].columns} if op.inputs else {}
     params = {**whole, **signature.defaults, **op.params, **derived}

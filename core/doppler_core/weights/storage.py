@@ -11,7 +11,7 @@ import numpy.typing as npt
 from doppler_core.errors import QuantizationError
 from doppler_core.weights import q4_0, q4_k, q5_0, q5_k, q6_k, q8_0
 from doppler_core.weights.floats import Floats, bf16_to_f32, f32_to_bf16
-from doppler_core.weights.tensor import TOGETHER, WRITTEN, Bytes, StorageType, Tensor, row_bytes
+from doppler_core.weights.tensor import BLOCKS, TOGETHER, WRITTEN, Bytes, StorageType, Tensor, row_bytes
 
 Ids = npt.NDArray[np.uint32]
 
@@ -58,6 +58,16 @@ def to_f32(tensor: Tensor, start: int = 0, stop: int | None = None) -> Floats:
 def fill_f32(values: Floats, tensor: Tensor, start: int) -> None:
     """Put the rows from `start` on into `values`, float32 [rows, columns]."""
     _decoded(tensor.row_data(start, start + len(values)), tensor.dtype, values)
+
+
+def columns_f32(tensor: Tensor, rows: slice, columns: slice) -> Floats:
+    """Some columns of some rows, new float32 [rows, columns]. The first column must be the first of a block."""
+    first, block = columns.start, BLOCKS[tensor.dtype]
+    if first % block.values:
+        raise ValueError(f"column {first}: expected one at which a block of {block.values} begins")
+    begin, end = (row_bytes(tensor.dtype, count) for count in (first, columns.stop))
+    data = tensor.row_data(rows.start, rows.stop)[:, begin:end]
+    return _decoded(data, tensor.dtype, np.empty((len(data), columns.stop - first), np.float32))
 
 
 def gather_f32(tensor: Tensor, ids: Ids) -> Floats:
