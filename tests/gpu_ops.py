@@ -133,7 +133,8 @@ class Case:
 
     def plan(self) -> tuple[Plan, dict[str, Tensor]]:
         """A plan that feeds the inputs and ends with the op."""
-        dim = "S" if self.meaning in ("pool", "l2norm", "last_rows") or self.per_sequence else "T"
+        of_slots = ("pool", "l2norm", "last_rows", "progress")
+        dim = "S" if self.meaning in of_slots or self.per_sequence else "T"
         feeds, tensors, values = [], {}, []
         of_sequences = self.per_sequence or self.meaning == "l2norm"
         for index, x in enumerate(self.inputs):
@@ -141,6 +142,9 @@ class Case:
             feeds += feed(f"x{index}", table, of_sequences)
             tensors[f"x{index}"] = tensor(f"x{index}", table)
             values.append(feeds[-1].output)
+        if self.changes_state and not feeds:  # a phase has something to read back
+            feeds += feed("x", np.zeros((len(self.tables.rows), 1)), False)
+            tensors["x"] = tensor("x", np.zeros((len(self.tables.rows), 1)))
         weights = []
         for index, (w, (stored, read)) in enumerate(zip(self.weights, self.weight_types, strict=True)):
             tensors[f"w{index}"] = tensor(f"w{index}", w, stored)

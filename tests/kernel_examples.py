@@ -4,11 +4,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
+from canvas_steps import canvas_step, drawn_noise, drawn_picks, empty_tally, tallied
 from gpu_ops import Case, Kept, packed_step, stored_form
 
 from doppler_core.plan.expert_meaning import pairs
 from doppler_core.plan.meaning import Tables
-from doppler_core.plan.op import Constant
+from doppler_core.plan.op import Constant, Scalar
 from doppler_core.plan.sampling import TOP_LOGPROBS, Sampling, pack
 from doppler_core.plan.signature import Signature
 
@@ -212,6 +213,93 @@ def _expert_sum(row: Signature, base: Case) -> Case:
     return replace(base, params=params, inputs=[_x(base, 180)], states=[_routes(base)])
 
 
+CANVAS = 40  # positions of a place
+
+
+def _canvas(base: Case, *states: Kept, **params: Scalar) -> Case:
+    """An op on three canvases that changes the last of the states."""
+    step = canvas_step([37, 1, 20], starts=[0, 300, 100])
+    return replace(
+        base, tables=step, params={**params, "capacity": CANVAS}, states=states, changes_state=True
+    )
+
+
+def _soft() -> Kept:
+    return Kept(np.random.default_rng(0).standard_normal((3 * CANVAS, 90), np.float32), "f32", CANVAS)
+
+
+def _words(table: np.ndarray) -> Kept:
+    """A state, or a table of a line a row."""
+    return Kept(table, "u32", CANVAS if len(table) == 3 * CANVAS else 1)
+
+
+def _picks(base: Case) -> Kept:
+    return _words(drawn_picks(np.random.default_rng(1), len(base.tables.rows), 90))
+
+
+def _noises() -> Kept:
+    return _words(drawn_noise(np.random.default_rng(2), 3 * CANVAS, 90))
+
+
+def _canvases() -> Kept:
+    return _words(np.zeros((3 * CANVAS, 4), np.uint32))
+
+
+def _recall(row: Signature, base: Case) -> Case:
+    return replace(_canvas(base, _soft(), columns=90), changes_state=False)
+
+
+def _noise(row: Signature, base: Case) -> Case:
+    return _canvas(base, _noises(), vocabulary=90)
+
+
+def _tally(row: Signature, base: Case) -> Case:
+    tally = _words(empty_tally(3 * CANVAS, 9000))
+    return replace(_canvas(base, tally, columns=9000, first=0), inputs=[_x(base, 9000)])
+
+
+def _blend(row: Signature, base: Case) -> Case:
+    case = _canvas(base, columns=90, inner=300, first=0)
+    logits = _x(base, 300)
+    tally = _words(tallied(case.tables, logits, 3 * CANVAS, CANVAS))
+    return replace(
+        case,
+        inputs=[logits],
+        states=[tally, _soft()],
+        weights=[np.ones((300, 90), np.float32)],
+        weight_types=[("f16", "f16")],
+    )
+
+
+def _pick(row: Signature, base: Case) -> Case:
+    case = _canvas(base, columns=70_000, inner=96, cap=2.0)
+    hidden, head = _x(base, 96), np.random.default_rng(3).standard_normal((70_000, 96), np.float32)
+    tally = _words(tallied(case.tables, np.tanh(hidden @ head.T / 2) * 2, 3 * CANVAS, CANVAS))
+    return replace(
+        case,
+        inputs=[hidden],
+        states=[tally, _noises()],
+        weights=[head],
+        weight_types=[("f32", "f32")],
+        columns=4,
+        changes_state=False,
+        dtype="u32",
+    )
+
+
+def _soften(row: Signature, base: Case) -> Case:
+    return _canvas(base, _picks(base), _soft(), columns=90, scale=3.0)
+
+
+def _progress(row: Signature, base: Case) -> Case:
+    case = _canvas(base, _picks(base), _canvases())
+    return replace(case, columns=4, changes_state=False, dtype="u32")
+
+
+def _accept(row: Signature, base: Case) -> Case:
+    return _canvas(base, _picks(base), _noises(), _canvases())
+
+
 MAKERS: Mapping[str, Make] = {
     "gather": _gather,
     "rmsnorm": _rmsnorm,
@@ -235,4 +323,12 @@ MAKERS: Mapping[str, Make] = {
     "route": _route,
     "expert_matmul": _expert_matmul,
     "expert_sum": _expert_sum,
+    "recall": _recall,
+    "noise": _noise,
+    "tally": _tally,
+    "blend": _blend,
+    "pick": _pick,
+    "soften": _soften,
+    "progress": _progress,
+    "accept": _accept,
 }

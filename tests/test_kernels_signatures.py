@@ -14,7 +14,7 @@ from doppler_core.plan.signature import FIRST_OPERAND, MAX_GRID, Signature, spli
 from doppler_core.settings import data_dir
 
 ROWS = list(SIGNATURES.values())
-ELEMENT_BYTES = {"f32": 4, "u32": 4, "atomic<u32>": 4, "vec2<u32>": 8, "vec4<f32>": 16}
+ELEMENT_BYTES = {"f32": 4, "u32": 4, "atomic<u32>": 4, "vec2<u32>": 8, "vec2<f32>": 8, "vec4<f32>": 16}
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,11 @@ fn order(bits: u32) -> u32 {
     return select(signed, NOT_A_NUMBER, magnitude > 0x7f800000u);
 }
 
+fn ordered_bits(order: u32) -> u32 {
+    return select(~order, order ^ 0x80000000u, order >= 0x80000000u);
+}
+
 // The value of an order between those of the two infinities.
 fn ordered_value(order: u32) -> f32 {
-    return bitcast<f32>(select(~order, order ^ 0x80000000u, order >= 0x80000000u));
+    return bitcast<f32>(ordered_bits(order));
 }

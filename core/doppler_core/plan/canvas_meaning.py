@@ -20,12 +20,12 @@ from doppler_core.plan.canvas import (
     unpack,
 )
 from doppler_core.plan.operands import Array, Operands, Params, Table, Tables
-from doppler_core.plan.sampling_meaning import FARTHEST
+from doppler_core.plan.sampling_meaning import scaled
 
 Lines = npt.NDArray[np.int64]
 
 HEAD = (
-    4  # words of a tally before its blocks: the greatest so far before a tile and after it, two that are zero
+    4  # words of a tally before its blocks: the greatest logit before a tile and with it, two that are zero
 )
 MOST, SUM, SLOPE, BEST = range(4)  # words of a block
 
@@ -68,34 +68,32 @@ def noise(params: Params, given: Operands, tables: Tables) -> Table:
 def tally(params: Params, given: Operands, tables: Tables) -> Table:
     """What a tile of logits says, put into the tally. logits [T, columns] of the tokens from `first` on -> the state.
 
-    z = logit / temperature. Of each block of 256 tokens four words: the greatest z, the sum of weights exp(z - greatest),
-    the sum of weight * (z - greatest), the token of the greatest, the first of equal ones; all but the token bits of an
-    f32. Of the row: the greatest z of the tiles before this one and with it, in the first two words. A NaN makes the
-    greatest NaN.
+    Of each block of 256 tokens four words: the greatest logit, the sum of the weights exp((logit - greatest) /
+    temperature), the sum of weight * (logit - greatest) / temperature, the token of the greatest, the first of equal
+    ones; all but the token bits of an f32. Of the row: the greatest logit before this tile and with it, in the first two
+    words. A NaN is the greatest. `first` is a multiple of 256.
     """
     logits, out = given.inputs[0], given.inputs[1].copy()
-    at, first = lines(tables, int(params["capacity"])), int(params["first"])
-    z = logits / _temperatures(tables)
-    for row, line in enumerate(at):
+    first, temperatures = int(params["first"]), _temperatures(tables)
+    for row, line in enumerate(lines(tables, int(params["capacity"]))):
         blocks = _blocks(out[line])
-        before = np.float32(-np.inf) if first == 0 else out[line, 1:2].view(np.float32)[0]
-        for begin in range(0, z.shape[1], BLOCK):
-            own = z[row, begin : begin + BLOCK]
-            best = int(own.argmax())
-            below = np.maximum(own - own[best], np.float32(FARTHEST))
+        for begin in range(0, logits.shape[1], BLOCK):
+            own = logits[row, begin : begin + BLOCK]
+            best = int(own.argmax())  # of the first NaN, where there is one
+            below = scaled(own, own[best], temperatures[row])
             weights = np.exp(below)
-            numbers = [own[best], weights.sum(dtype=np.float32), (weights * below).sum(dtype=np.float32)]
             block = blocks[(first + begin) // BLOCK]
-            block[:BEST], block[BEST] = np.array(numbers, np.float32).view(np.uint32), first + begin + best
-        after = max(before, z[row].max())
-        out[line, :2] = np.array([before, after], np.float32).view(np.uint32)
+            block[:BEST] = _bits(own[best], np.sum(weights), np.sum(weights * below))
+            block[BEST] = first + begin + best
+        before = out[line, 1:2].view(np.float32)[0] if first else np.float32(-np.inf)
+        out[line, :2] = _bits(before, np.maximum(before, logits[row].max()))
     return out
 
 
 def _temperatures(tables: Tables) -> Array:
-    """Each row's, [T, 1]."""
+    """Each row's, [T]."""
     found = np.array([one.temperature for one in settings(tables)], np.float32)
-    return found[tables.rows[:, 2], None]
+    return found[tables.rows[:, 2]]
 
 
 def _blocks(line: Table) -> Table:
@@ -104,71 +102,73 @@ def _blocks(line: Table) -> Table:
     return blocks
 
 
+def _bits(*numbers: np.floating) -> Table:
+    return np.array(numbers, np.float32).view(np.uint32)
+
+
 def blend(params: Params, given: Operands, tables: Tables) -> Array:
     """The weighted rows of a tile's tokens, added to what the tiles before gave. -> soft.
 
     logits [T, columns] of the tokens from `first` on, tally, soft f32 [., hidden]; table: those tokens' rows, [columns,
-    hidden]. Weights are exp(z - the greatest so far); what was there is made smaller as the greatest grows.
+    hidden]. A token weighs exp((logit - the greatest so far) / temperature); what was there is made smaller as the
+    greatest grows.
     """
     logits, tallies, out = given.inputs[0], given.inputs[1], given.inputs[2].copy()
-    at = lines(tables, int(params["capacity"]))
-    before, after = (tallies[at, word].view(np.float32)[:, None] for word in (0, 1))
-    z = logits / _temperatures(tables)
-    added = np.exp(np.maximum(z - after, np.float32(FARTHEST))) @ given.weights[0]
-    if params["first"]:
-        added = added + out[at] * np.exp(np.maximum(before - after, np.float32(FARTHEST)))
-    out[at] = added
+    temperatures = _temperatures(tables)
+    for row, line in enumerate(lines(tables, int(params["capacity"]))):
+        before, after = tallies[line, :2].view(np.float32)
+        added = np.exp(scaled(logits[row], after, temperatures[row])) @ given.weights[0]
+        kept = (
+            out[line] * np.exp(scaled(before, after, temperatures[row])) if params["first"] else np.float32(0)
+        )
+        out[line] = kept + added
     return out
 
 
 def pick(params: Params, given: Operands, tables: Tables) -> Table:
     """What each row's weights choose. u32 [T, 4]: the sample, the likeliest token, the bits of the entropy and of
-    1 / the sum of exp(z - greatest).
+    1 / the sum of exp((logit - greatest) / temperature).
 
     hidden [T, inner], tally, noise; head [V, inner]. Where among the tokens the noise falls is found by the block; the
-    logits of that block are made again: hidden head^T, capped by `cap` (0 = not).
+    logits of that block are made again: hidden head^T, capped by `cap` (0 = not). A NaN among the logits is the
+    likeliest token and the sample, and both numbers are NaN.
     """
     hidden, tallies, noises = given.inputs
-    at, every = lines(tables, int(params["capacity"])), settings(tables)
+    every = settings(tables)
     out = np.zeros((len(hidden), 4), np.uint32)
-    for row, line in enumerate(at):
+    for row, line in enumerate(lines(tables, int(params["capacity"]))):
         one, blocks = every[tables.rows[row, 2]], _blocks(tallies[line])
-        most, total, slope = (
-            blocks[:, word].view(np.float32).astype(np.float64) for word in (MOST, SUM, SLOPE)
-        )
-        greatest = most.max()
-        scale = np.exp(np.maximum(most - greatest, FARTHEST))
-        weights = total * scale
+        most, total, slope = (blocks[:, word].view(np.float32) for word in (MOST, SUM, SLOPE))
+        best = int(most.argmax())
+        below = scaled(most, most[best], one.temperature).astype(np.float64)
+        weights = total.astype(np.float64) * np.exp(below)
         whole = weights.sum()
-        entropy = np.log(whole) - (scale * (slope + total * (most - greatest))).sum() / whole
-        likeliest = blocks[int(most.argmax()), BEST]
-        sample = likeliest
-        if not one.greedy:
+        entropy = np.log(whole) - (np.exp(below) * (slope + total * below)).sum() / whole
+        sample = likeliest = blocks[best, BEST]
+        if not (one.greedy or np.isnan(most[best])):
             u = float(noises[line, :1].view(np.float32)[0])
-            sample = _sampled(u * whole, weights, greatest, hidden[row], given.weights[0], params, one)
+            block, rest = _beyond(weights, u * whole)
+            head = given.weights[0][block * BLOCK : (block + 1) * BLOCK]
+            own = scaled(_capped(head @ hidden[row], params), most[best], one.temperature)
+            sample = block * BLOCK + _beyond(np.exp(own.astype(np.float64)), rest)[0]
         out[row, :2] = sample, likeliest
-        out[row, 2:] = np.array([max(entropy, 0.0), 1 / whole], np.float32).view(np.uint32)
+        out[row, 2:] = _bits(np.maximum(entropy, 0), 1 / whole)
     return out
 
 
-def _sampled(
-    target: float,
-    weights: npt.NDArray[np.float64],
-    greatest: float,
-    hidden: Array,
-    head: Array,
-    params: Params,
-    one: CanvasStep,
-) -> int:
-    """The first token at which the running sum of weights exceeds `target`; weights: of the blocks."""
+def _beyond(weights: npt.NDArray[np.float64], amount: float) -> tuple[int, float]:
+    """The first index at which the running sum of weights exceeds the amount, and how far the amount is into its weight.
+
+    Rounding may bring the amount up to the sum of all: it is then the last index that has a weight.
+    """
     ends = np.cumsum(weights)
-    block = min(int(np.searchsorted(ends, target, side="right")), len(weights) - 1)
-    logits = head[block * BLOCK : (block + 1) * BLOCK] @ hidden
-    if params["cap"]:
-        logits = np.float32(params["cap"]) * np.tanh(logits / np.float32(params["cap"]))
-    own = np.exp(np.maximum(logits.astype(np.float64) / one.temperature - greatest, FARTHEST)).cumsum()
-    within = int(np.searchsorted(own, target - (ends[block] - weights[block]), side="right"))
-    return block * BLOCK + min(within, len(own) - 1)
+    found = int(np.searchsorted(ends, min(amount, np.nextafter(ends[-1], 0)), side="right"))
+    return found, amount - (ends[found] - weights[found])
+
+
+def _capped(logits: Array, params: Params) -> Array:
+    cap = np.float32(params["cap"])
+    return cap * np.tanh(logits / cap) if cap else logits
 
 
 def soften(params: Params, given: Operands, tables: Tables) -> Array:

@@ -4,7 +4,7 @@ import difflib
 from collections.abc import Mapping
 
 from doppler_core.errors import PlanError
-from doppler_core.plan.kernel_tables import attention, experts, matmul, sampling, small_ops
+from doppler_core.plan.kernel_tables import attention, canvas, experts, matmul, sampling, small_ops
 from doppler_core.plan.op import Kernel
 from doppler_core.plan.signature import Signature
 
@@ -14,6 +14,7 @@ _SIGNATURES = (
     *attention.SIGNATURES,
     *experts.SIGNATURES,
     *sampling.SIGNATURES,
+    *canvas.SIGNATURES,
 )
 
 SIGNATURES: Mapping[tuple[str, str], Signature] = {(row.file, row.entry): row for row in _SIGNATURES}

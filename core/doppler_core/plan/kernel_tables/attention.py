@@ -123,7 +123,8 @@ def _cached_tile(file: str, rows: int, lanes: int, keys: int) -> Signature:
         overrides={"STATE_IS_F16": True, "HAS_SOFTCAP": False},
         groups=lambda count, sequences, params: (tiles(count, rows) + sequences) * number(params, "heads"),
         iterations=lambda params, longest: (
-            tiles(_positions(params, longest) + rows, keys) * (1 + 3 * keys + lanes // 4 + 2 * tiles(keys * 8, rows))
+            tiles(_positions(params, longest) + rows, keys)
+            * (1 + 3 * keys + lanes // 4 + 2 * tiles(keys * 8, rows))
             + longest
         ),
     )

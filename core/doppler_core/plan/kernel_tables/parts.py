@@ -4,6 +4,7 @@ from doppler_core.plan.signature import Operand, Params
 
 ROWS = Operand("rows", "table", ("u32",), "vec4<u32>")
 SLOTS = Operand("slots", "table", ("u32",), "vec4<u32>")
+SAMPLING = Operand("sampling", "table", ("u32",), "vec4<u32>")
 INPUT = Operand("input", "input", ("f32",))
 OUTPUT = Operand("output", "output", ("f32",))
 FOURS = "vec4<f32>"

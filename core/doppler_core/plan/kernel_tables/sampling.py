@@ -1,9 +1,8 @@
 """Kernels that choose a token from logits, and keep count of those chosen."""
 
-from doppler_core.plan.kernel_tables.parts import ROWS, SLOTS, number, tiles
+from doppler_core.plan.kernel_tables.parts import ROWS, SAMPLING, SLOTS, number, tiles
 from doppler_core.plan.signature import Operand, Params, Signature
 
-_SAMPLING = Operand("sampling", "table", ("u32",), "vec4<u32>")
 _SAMPLED = Operand("sampled", "input", ("u32",), "u32")
 _LOGITS = Operand("input", "input", ("f32",), "u32")  # read as bits
 _WORDS = Operand("output", "output", ("u32",), "u32")
@@ -42,7 +41,7 @@ SIGNATURES: tuple[Signature, ...] = (
         entry="main",
         meaning="adjust",
         operands=(
-            _SAMPLING,
+            SAMPLING,
             SLOTS,
             Operand("logits", "input", ("f32",), "u32"),
             Operand("counts", "input", ("u32",), "u32"),
@@ -59,7 +58,7 @@ SIGNATURES: tuple[Signature, ...] = (
         file="draw.wgsl",
         entry="main",
         meaning="draw",
-        operands=(ROWS, _SAMPLING, _LOGITS, _WORDS),
+        operands=(ROWS, SAMPLING, _LOGITS, _WORDS),
         params={"columns": "u32"},
         workgroup_size=256,
         groups=lambda rows, sequences, params: rows,
