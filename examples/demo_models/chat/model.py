@@ -83,10 +83,13 @@ class Attention(nn.Module):
             self.k_proj, self.v_proj = (_linear(shape.hidden, shape.kv_heads * dim) for _ in range(2))
             self.k_norm, self.v_norm = Norm(dim, start, shape.eps), Norm(dim, None, shape.eps)
 
+    def projected(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return self.k_proj(x), self.v_proj(x)
+
     def keys_and_values(
         self, x: Tensor, cos: Tensor, sin: Tensor, dtype: torch.dtype
     ) -> tuple[Tensor, Tensor]:
-        k, v = (project(x).unflatten(-1, (-1, self.dim)) for project in (self.k_proj, self.v_proj))
+        k, v = (y.unflatten(-1, (-1, self.dim)) for y in self.projected(x))
         k, v = _rotate(self.k_norm(k), cos, sin), self.v_norm(v)
         k, v = (y.repeat_interleave(self.groups, 2).transpose(1, 2).to(dtype) for y in (k, v))
         return k, v
