@@ -1,0 +1,184 @@
+"""Train the demo diffusion model from scratch and write it as a Hugging Face folder.
+
+    python train.py OUTPUT_FOLDER [--minutes 60] [--seed 1] [--start FOLDER --passed 20]
+
+Takes nothing but the scripts beside it: tasks are made up as they are needed. Every prompt is encoded once and its canvas
+denoised twice, first alone, then knowing what the first time gave, as the sampler's steps do. The curriculum and the
+learning rate follow the clock, so that it ends when it has to.
+"""
+
+import argparse
+import json
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import beside  # noqa: F401
+import torch
+import torch._dynamo
+import torch.nn.functional as F
+from cases import task_cases
+from draw import Draw
+from export import read_model, write_checkpoint
+from layers import Shape
+from measure import measure
+from network import DiffusionModel
+from noising import noised
+from rows import PAD, Batch, examples, pack, prompt_text
+from sampler import Settings, stepped
+from tasks import drawn, task
+from tokenizer import train_tokenizer
+from tokenizers import Tokenizer
+from torch import Tensor
+
+TOKENIZER_SAMPLES = 15_000
+CANVASES, ROWS = 48, 16  # a step's prompts, and the rows that they fit into but for one time in a hundred
+PAD_WEIGHT = 0.1  # of a token of padding, where one of the answer weighs 1
+UNEVEN_WEIGHT = 0.01  # of experts that are used unevenly
+EASY_UNTIL, EASY = 0.08, 0.1  # share of the time with easy tasks alone; share of easy ones after it
+WARM_UP = 100  # steps
+MATRIX_RATE, OTHER_RATE = 4e-3, 3e-3
+HELD_RATE = 0.5  # share of the time after which the rate falls, in a straight line
+LAST_RATE = 0.02
+REPORT = 300  # seconds between two measurements
+MEASURED = 100  # tasks
+
+
+def rate_at(step: int, share: float) -> float:
+    """The learning rate as a share of the highest."""
+    falling = max(LAST_RATE, (1 - share) / (1 - HELD_RATE))
+    return min(1.0, (step + 1) / WARM_UP, falling)
+
+
+class Data:
+    """Batches without end; `level` may change between two."""
+
+    def __init__(self, tokenizer: Tokenizer, rng: random.Random, canvas: int) -> None:
+        self.level, self._rng, self._tokenizer, self._canvas = 0, rng, tokenizer, canvas
+        self._draws = [Draw(rng, level) for level in (0, 1)]
+        self._ready: Iterator[Batch] = iter(())
+
+    def batch(self) -> Batch:
+        while (found := next(self._ready, None)) is None or len(found.ids) > ROWS:
+            self._ready = iter(self._batches(20)) if found is None else self._ready
+        return found
+
+    def _batches(self, count: int) -> list[Batch]:
+        tasks = [drawn(self._drawer(), held_out=False) for _ in range(count * CANVASES)]
+        ready = examples(tasks, self._tokenizer, self._canvas, self._rng)
+        return [pack(ready[begin : begin + CANVASES], ROWS) for begin in range(0, len(ready), CANVASES)]
+
+    def _drawer(self) -> Draw:
+        return self._draws[self.level if self._rng.random() >= EASY else 0]
+
+
+def loss_of(model: DiffusionModel, batch: Batch, settings: Settings) -> Tensor:
+    """Of both times that each canvas is denoised."""
+    shape, dtype = model.shape, torch.bfloat16
+    canvas = noised(batch.right, shape.vocab)
+    with torch.autocast("cpu", dtype):
+        kept = model.encode(batch.ids, batch.positions, batch.encoder_masks(shape, dtype))
+        known, masks, positions = (
+            batch.known(kept),
+            batch.canvas_masks(shape, dtype),
+            batch.canvas_positions(shape),
+        )
+        first = model.denoise(canvas, positions, masks, known, None)
+        before = first.detach() / _temperatures(len(canvas), settings)
+        second = model.denoise(_next(before, batch.right, settings.bound), positions, masks, known, before)
+    uneven = torch.stack(model.uneven).mean()
+    model.uneven.clear()
+    return _missed(first, batch.right) + _missed(second, batch.right) + UNEVEN_WEIGHT * uneven
+
+
+def _temperatures(count: int, settings: Settings) -> Tensor:
+    return settings.temperature(0) + (settings.hot - settings.cold) * torch.rand(count, 1, 1)
+
+
+@torch.no_grad()
+def _next(before: Tensor, right: Tensor, bound: float) -> Tensor:
+    """The canvases of the second time: every other one the sampler's own, with the model's own errors."""
+    canvas = noised(right, before.shape[-1])
+    canvas[::2], _ = stepped(before[::2], bound)
+    return canvas
+
+
+def _missed(logits: Tensor, right: Tensor) -> Tensor:
+    losses = F.cross_entropy(logits.flatten(0, 1), right.flatten(), reduction="none")
+    weights = torch.where(right == PAD, PAD_WEIGHT, 1.0).flatten()
+    return (losses * weights).sum() / weights.sum()
+
+
+def optimizers(model: DiffusionModel) -> list[torch.optim.Optimizer]:
+    """Muon for the matrices, AdamW for the table, routers, norms and factors."""
+    matrices, others = [], []
+    for name, parameter in model.named_parameters():
+        plain = parameter.dim() == 2 and "embed_tokens" not in name and "router" not in name
+        (matrices if plain else others).append(parameter)
+    muon = torch.optim.Muon(
+        matrices, lr=MATRIX_RATE, weight_decay=0.01, momentum=0.95, adjust_lr_fn="match_rms_adamw"
+    )
+    return [muon, torch.optim.AdamW(others, lr=OTHER_RATE, weight_decay=0.0, betas=(0.9, 0.98), fused=True)]
+
+
+def from_scratch(rng: random.Random) -> tuple[DiffusionModel, Tokenizer]:
+    draw = Draw(rng)
+    tasks = (task(draw) for _ in range(TOKENIZER_SAMPLES))
+    return DiffusionModel(Shape()), train_tokenizer(prompt_text(one.request) + one.answer for one in tasks)
+
+
+def train(out: Path, minutes: float, seed: int, start: Path | None, passed: float) -> None:
+    began, seconds = time.monotonic() - passed * 60, minutes * 60
+    torch.manual_seed(seed)
+    rng = random.Random(seed)
+    model, tokenizer = read_model(start) if start else from_scratch(rng)
+    model.train()
+    print(f"{sum(p.numel() for p in model.parameters()):,} parameters", flush=True)
+    torch._dynamo.config.recompile_limit = 64  # a layer of each kind, for prompts and for canvases
+    for layer in model.decoder.layers:
+        layer.compile(dynamic=False)
+    steppers = optimizers(model)
+    highest = [[group["lr"] for group in one.param_groups] for one in steppers]
+    data, settings = Data(tokenizer, rng, model.shape.canvas), Settings()
+    cases = task_cases(MEASURED, seed + 1)
+    step, smooth, reported = 0, 0.0, passed * 60
+    while (now := time.monotonic() - began) < seconds:
+        share = now / seconds
+        data.level = int(share >= EASY_UNTIL)
+        for one, rates in zip(steppers, highest, strict=True):
+            for group, rate in zip(one.param_groups, rates, strict=True):
+                group["lr"] = rate * rate_at(step, share)
+        loss = loss_of(model, data.batch(), settings)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        for one in steppers:
+            one.step()
+            one.zero_grad(set_to_none=True)
+        step += 1
+        smooth = loss.item() if step == 1 else 0.95 * smooth + 0.05 * loss.item()
+        if now - reported > REPORT:
+            reported = now
+            write_checkpoint(model, tokenizer, out)
+            report = {"seconds": round(now), "step": step, "loss": round(smooth, 3)}
+            print(json.dumps(report | measure(model, tokenizer, cases, greedy=False)), flush=True)
+    write_checkpoint(model, tokenizer, out)
+    for greedy in (False, True):
+        report = {"step": step, "loss": round(smooth, 3), "greedy": greedy}
+        print(json.dumps(report | measure(model, tokenizer, cases, greedy)), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--minutes", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--start", type=Path, help="go on with a checkpoint that a run has left")
+    parser.add_argument("--passed", type=float, default=0.0, help="minutes of training that it has behind it")
+    args = parser.parse_args()
+    torch.set_num_threads(2)
+    train(args.out, args.minutes, args.seed, args.start, args.passed)
+
+
+if __name__ == "__main__":
+    main()
