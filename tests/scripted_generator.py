@@ -12,6 +12,7 @@ from typing import Any
 from doppler_core.engine.choice import Defaults
 from doppler_core.engine.engine import Engine
 from doppler_core.engine.request import (
+    Canvas,
     Capabilities,
     Delta,
     GenerateRequest,
@@ -22,16 +23,18 @@ from doppler_core.engine.request import (
 )
 from doppler_core.errors import NoChatFormatError, TextTooLongError
 from doppler_core.settings import EngineSettings
+from tests.canvases import WordTokenizer
 
 
 @dataclass
 class ScriptedGenerator:
     """What the model says and saw. `answers`: the words of each answer in turn; the last one is said for ever.
     temperature: what it has where a request does not say. embeds: it does nothing else. thoughts: what it thinks before
-    an answer, where that is asked for."""
+    an answer, where that is asked for. canvases: its drafts, a step each, before the words."""
 
     answers: list[list[str]] = field(default_factory=lambda: [["Hello", " there", "."]])
     thoughts: list[str] = field(default_factory=list)
+    canvases: list[Canvas] = field(default_factory=list)
     chats: bool = True
     embeds: bool = False
     context: int = 100
@@ -51,12 +54,15 @@ class ScriptedGenerator:
         return Engine(
             model_id=model,
             identity="0",
-            capabilities=Capabilities(self.embeds, not self.embeds, context_length=self.context),
+            capabilities=Capabilities(
+                self.embeds, not self.embeds, bool(self.canvases), context_length=self.context
+            ),
             plan=None,  # type: ignore[arg-type]  # nothing here is lowered
             driver=Driver(self),
             device="scripted",
             memory_bytes=0,
             closing=lambda: None,
+            tokenizer=WordTokenizer() if self.canvases else None,  # type: ignore[arg-type]  # it only spells
             defaults=Defaults(temperature=self.temperature),
         )
 
@@ -79,9 +85,17 @@ class Job:
     reason: Any = None
     told: bool = False
     thought: bool = False
+    drawn: int = 0
+    drafts: list[Delta] = field(default_factory=list)
 
     def say(self) -> None:
         self.script.steps += 1
+        if self.drawn < len(self.script.canvases):
+            if self.request.drafts:
+                self.drafts.append(Delta("", canvas=self.script.canvases[self.drawn]))
+            self.script.before_step(self.drawn)
+            self.drawn += 1
+            return
         most = self.request.max_tokens
         room = self.script.context - self.prompt_tokens
         if len(self.said) >= (room if most is None else min(most, room)):
@@ -103,7 +117,8 @@ class Job:
 
     def news(self) -> Sequence[Delta]:
         thinks = self.fresh and self.request.thinking and not self.thought
-        found = [Delta("", reasoning=thought) for thought in self.script.thoughts if thinks]
+        found, self.drafts = self.drafts, []
+        found += [Delta("", reasoning=thought) for thought in self.script.thoughts if thinks]
         self.thought = self.thought or bool(thinks)
         found += [self._delta(word) for word in self.fresh]
         self.fresh.clear()
@@ -122,7 +137,10 @@ class Job:
         return Delta(word, (7,), logprobs)
 
     def _usage(self) -> Usage:
-        return Usage(self.prompt_tokens, 0, len(self.said))
+        per_step = len(self.said) / self.drawn if self.drawn else 0.0
+        return Usage(
+            self.prompt_tokens, 0, len(self.said), denoising_steps=self.drawn, tokens_per_forward=per_step
+        )
 
     def _timings(self) -> Timings:
         return Timings(prefill=0.25, first_token=0.25, decode=1.0, tokens_per_second=float(len(self.said)))

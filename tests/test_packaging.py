@@ -56,7 +56,8 @@ def tree() -> set[str]:
     """Every file that the wheel must hold, by its path in the wheel."""
     found = set()
     for package, folder in CODE.items():
-        found |= {f"{package}/{path.relative_to(folder)}" for path in folder.rglob("*.py")}
+        files = (*folder.rglob("*.py"), *folder.rglob("*.html"))
+        found |= {f"{package}/{path.relative_to(folder)}" for path in files}
         found.add(f"{package}/py.typed")
     for name, suffixes in DATA.items():
         found |= {

@@ -75,37 +75,44 @@ def delta_json(delta: "Delta", tokenizer: "Tokenizer | None", **more: Any) -> st
     return json_text({"text": delta.text} | found | known, getattr(sys.stdout, "encoding", None))
 
 
-def limit_reached(last: "Delta", max_tokens: int | None) -> Limit | None:
-    """What ended an answer whose finish_reason is "length"."""
+def limit_reached(last: "Delta", context: int) -> Limit | None:
+    """What ended an answer whose finish_reason is "length". context: the most tokens of prompt and answer."""
     if last.finish_reason != "length" or last.usage is None:
         return None
-    return "max_tokens" if last.usage.completion_tokens == max_tokens else "context"
+    full = last.usage.prompt_tokens + last.usage.completion_tokens >= context
+    return "context" if full else "max_tokens"
 
 
-def cut(last: "Delta", max_tokens: int | None) -> str:
+def cut(last: "Delta", context: int) -> str:
     """For people: what cut an answer; nothing for one that ended by itself."""
-    return _LIMITS.get(limit_reached(last, max_tokens), "")
+    return _LIMITS.get(limit_reached(last, context), "")
 
 
-def summary(last: "Delta", max_tokens: int | None) -> str:
+def summary(last: "Delta", context: int) -> str:
     """What an answer took, for people."""
     usage, timings = last.usage, last.timings
     if usage is None or timings is None:
         return str(last.finish_reason)
     thoughts = f" ({usage.reasoning_tokens} of thoughts)" if usage.reasoning_tokens else ""
     kept = f" ({usage.cached_tokens} kept)" if usage.cached_tokens else ""
-    why = f" ({reason})" if (reason := cut(last, max_tokens)) else ""
+    steps = usage.denoising_steps
+    taken = f" in {steps} steps ({usage.tokens_per_forward:.1f} a step)" if steps else ""
+    why = f" ({reason})" if (reason := cut(last, context)) else ""
     return (
         f"prompt {usage.prompt_tokens} tokens{kept} in {timings.prefill:.2f} s; "
-        f"answer {usage.completion_tokens} tokens{thoughts}, "
+        f"answer {usage.completion_tokens} tokens{thoughts}{taken}, "
         f"{timings.tokens_per_second:.1f}/s; {last.finish_reason}{why}"
     )
 
 
+def token_text(number: int, tokenizer: "Tokenizer | None") -> str:
+    """A token's text: a control token's name, U+FFFD for half a character; without a tokenizer none."""
+    if tokenizer is None:
+        return ""
+    return tokenizer.piece(number).decode(errors="replace") or tokenizer.decode([number], skip_special=False)
+
+
 def _token(number: int, logprob: float, tokenizer: "Tokenizer | None") -> dict[str, Any]:
-    """A token's id and logarithm, and its text: a control token's name, U+FFFD for half a character."""
+    """A token's id, logarithm and text."""
     found: dict[str, Any] = {"id": number, "logprob": logprob}
-    if tokenizer is not None:
-        piece = tokenizer.piece(number)
-        found["text"] = piece.decode(errors="replace") or tokenizer.decode([number], skip_special=False)
-    return found
+    return found if tokenizer is None else {**found, "text": token_text(number, tokenizer)}

@@ -117,7 +117,7 @@ class _Talk:
         """The conversation with the reply to its last turn; as it was before that turn where nothing was replied."""
         from doppler_core.engine.request import Delta, GenerateRequest
 
-        most = self.answer["max_tokens"]
+        context = self.engine.capabilities.context_length
         handle = self.engine.submit(GenerateRequest(tuple(turns), **self.answer))
         reply, thought, last = "", "", Delta("", finish_reason="cancelled")
         alone = len(turns) == first_turn(turns) + 1
@@ -136,7 +136,7 @@ class _Talk:
                     raise
         if self.as_json:
             more = {
-                "limit": limit_reached(last, most),
+                "limit": limit_reached(last, context),
                 "model": self.engine.model_id,
                 "device": self.engine.device,
             }
@@ -144,8 +144,8 @@ class _Talk:
                 delta_json(replace(last, text=reply, reasoning=thought, ids=(), logprobs=()), None, **more)
             )
         elif self.at_terminal:
-            click.echo(summary(last, most), err=True)
-        elif reason := cut(last, most):
+            click.echo(summary(last, context), err=True)
+        elif reason := cut(last, context):
             click.echo(f"line {number}: the reply is cut ({reason})", err=True)
         return [*turns, {"role": "assistant", "content": reply}] if reply else turns[:-1]
 

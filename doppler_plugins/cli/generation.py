@@ -51,6 +51,9 @@ _OPTIONS = {
     "seed": click.option(
         "--seed", type=int, help="The same seed, the same text; without it another each time."
     ),
+    "steps": click.option(
+        "--steps", type=int, help="Most steps of a canvas, for a model that makes its text in canvases."
+    ),
     "stop": click.option("--stop", multiple=True, help="A text that ends the answer. May be repeated."),
     "chat_format": click.option(
         "--chat-format",
@@ -87,6 +90,8 @@ def conversation(system: str | None, *texts: str) -> list[dict[str, str]]:
 
 def warn_of_no_choice(engine: "Engine", answer: dict[str, Any]) -> None:
     """Say on stderr which options do nothing, where the temperature in force is 0."""
+    if engine.capabilities.streams_drafts:
+        return  # a canvas is noisy at any temperature
     given = [f"--{name.replace('_', '-')}" for name in _CHOOSING if answer[name] is not None]
     asked = answer["temperature"]
     if not given or (engine.defaults.temperature if asked is None else asked) != 0:

@@ -59,4 +59,4 @@ def test_a_chat_shows_thoughts_and_does_not_send_them_back(
 
 def test_the_last_line_tells_how_much_was_thought() -> None:
     last = Delta("", finish_reason="stop", usage=Usage(9, 0, 20, 12), timings=Timings())
-    assert "answer 20 tokens (12 of thoughts)" in summary(last, None)
+    assert "answer 20 tokens (12 of thoughts)" in summary(last, 100)
