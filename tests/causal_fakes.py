@@ -30,6 +30,7 @@ from doppler_core.plan.sampling import IN_PROMPT, NO_TOKEN, Sampling, unpack
 from doppler_core.text.chat import choose_format
 from doppler_core.text.tokenizer import Tokenizer
 from doppler_plugins.model_types.causal_driver import CausalDriver
+from tests.scripted_states import ScriptedStates, Size, Words
 
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 WORDS = [f"\u2581w{number}" for number in range(41)]
@@ -37,35 +38,13 @@ FIRST_BYTE, FIRST_WORD = 3, 3 + len(BYTES)
 VOCABULARY = FIRST_WORD + len(WORDS)
 MASK_WORDS = -(-VOCABULARY // 32)
 BEGIN, END = 1, 2
-EMPTY = 0xFFFFFFFF
-
-Words = npt.NDArray[np.uint32]
-
-
-@dataclass(frozen=True)
-class Size:
-    """Of the model: a full layer and a sliding one."""
-
-    context: int = 96
-    window: int = 8
-    chunk: int = 6
-    slots: int = 4
-    snapshots: int = 4
-
-    @property
-    def ring(self) -> int:
-        return min(self.context, self.window + self.chunk)
 
 
 def plan(size: Size, host: bool = False) -> Plan:
     """The states of such a model, the ops that read them, and no more."""
     nothing, query = Kernel("host" if host else "none", "main", ""), Value("q", ("T", 4))
-    is_ring = size.ring < size.context
     states = {
-        0: State("layers.0.kv", (size.slots * size.context, 1), "u32", size.context),
-        size.window: State(
-            "layers.1.kv", ((size.slots + is_ring * size.snapshots) * size.ring, 1), "u32", size.ring
-        ),
+        **size.states(),
         -1: State("counts", (size.slots, VOCABULARY), "u32"),
         -2: State("bias", (size.slots, VOCABULARY), "f32"),
         -3: State("mask", (size.slots, MASK_WORDS), "u32"),
@@ -130,7 +109,7 @@ class ScriptedTicket:
 
 
 @dataclass
-class ScriptedExecutor:
+class ScriptedExecutor(ScriptedStates):
     """Runs steps of `plan(size)`. runs_ahead: as a GPU does, it is not done when submit returns."""
 
     size: Size
@@ -143,15 +122,9 @@ class ScriptedExecutor:
     device: str = "scripted"
     memory_bytes: int = 0
     log: list[tuple[str, int, int, int, frozenset[str]]] = field(default_factory=list)
-    copies: int = 0
 
     def __post_init__(self) -> None:
-        states = plan(self.size).states().values()
-        self.states: dict[str, npt.NDArray[Any]] = {
-            state.name: np.full(state.shape, 0, {"u32": np.uint32, "f32": np.float32}[state.dtype])
-            for state in states
-        }
-        self._positions = {name: np.full(len(rows), EMPTY, np.uint32) for name, rows in self.states.items()}
+        super().__init__(self.size, plan(self.size).states().values())
         self._last: dict[str, StepTables] = {}
         self.max_rows, self.max_slots = self.size.chunk, self.size.slots
 
@@ -187,17 +160,6 @@ class ScriptedExecutor:
         self.log.append((phase, len(tables.rows), len(tables.slots), steps, tables.active))
         return ScriptedTicket({name: np.stack(one) for name, one in outputs.items()}, not self.runs_ahead)
 
-    def write_state(self, name: str, row: int, values: npt.NDArray[Any]) -> None:
-        assert values.dtype == self.states[name].dtype
-        self.states[name][row : row + len(values)] = values
-
-    def copy_state(self, name: str, source: int, target: int, count: int) -> None:
-        assert 0 < count <= min(len(self.states[name]) - source, len(self.states[name]) - target)
-        assert abs(source - target) >= count
-        self.copies += 1
-        for rows in (self.states[name], self._positions[name]):
-            rows[target : target + count] = rows[source : source + count]
-
     def close(self) -> None: ...
 
     def _step(self, phase: str, tables: StepTables, outputs: dict[str, list[npt.NDArray[Any]]]) -> list[int]:
@@ -213,10 +175,10 @@ class ScriptedExecutor:
             mine = tables.rows[first : first + count]
             assert (np.diff(mine[:, 1].astype(int)) == 1).all(), "positions rise by one"
             assert int(mine[-1, 1]) < self.size.context
-            self._store(place, mine)
+            self.store(place, mine)
         last = [tables.rows[first + count - 1].tolist() for first, count, *_ in tables.slots.tolist()]
         sampled = [
-            self._choose(self._seen(place, position), place, line)
+            self._choose(self.seen(place, position), place, line)
             for (_, position, *_), place, line in zip(last, places, tables.sampling, strict=True)
         ]
         if self.poison is not None:
@@ -232,31 +194,6 @@ class ScriptedExecutor:
             for place, token in zip(places, sampled, strict=True):
                 self.states["counts"][place, token] += 1
         return sampled
-
-    def _store(self, place: int, rows: Words) -> None:
-        for name, capacity in (("layers.0.kv", self.size.context), ("layers.1.kv", self.size.ring)):
-            at = place * capacity + rows[:, 1] % capacity
-            assert len(set(at.tolist())) == len(at), "a step overwrites its own rows"
-            self.states[name][at, 0] = rows[:, 0]
-            self._positions[name][at] = rows[:, 1]
-
-    def _seen(self, place: int, position: int) -> list[list[int]]:
-        """The tokens that a row reads in each layer; AssertionError where another position lies there."""
-        return [
-            self._read("layers.0.kv", self.size.context, place, np.arange(position + 1)),
-            self._read(
-                "layers.1.kv",
-                self.size.ring,
-                place,
-                np.arange(max(0, position + 1 - self.size.window), position + 1),
-            ),
-        ]
-
-    def _read(self, name: str, capacity: int, place: int, positions: npt.NDArray[Any]) -> list[int]:
-        at = place * capacity + positions % capacity
-        assert self._positions[name][at].tolist() == positions.tolist(), f"{name}: a position is not there"
-        tokens: list[int] = self.states[name][at, 0].tolist()
-        return tokens
 
     def _choose(self, seen: list[list[int]], place: int, line: Words) -> int:
         ids, tail = seen

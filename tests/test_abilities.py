@@ -34,7 +34,6 @@ def test_a_model_can_do_what_its_tokenizer_has_the_tokens_for(
     chat_format = choose_format(None, {}, tokenizer) if form is None else format_named(form)
     found = with_chat(Capabilities(generates=True, context_length=7), chat_format, tokenizer)
     assert (found.chat, found.tools, found.reasoning) == (chat, tools, reasoning)
-    assert found.structured
     assert (found.generates, found.context_length) == (True, 7)
 
 

@@ -11,6 +11,7 @@ import pytest
 from doppler_core.engine.request import GenerateRequest
 from doppler_core.errors import DeviceError, InputError
 from doppler_core.plan.sampling import BROKEN, NO_TOKEN
+from tests.canvas_fakes import Recorded
 from tests.causal_fakes import (
     BEGIN,
     END,
@@ -33,6 +34,12 @@ def test_no_seed_is_another_seed_each_time(opened: Opening) -> None:
     )
     seeded = [model.generate(ids, max_tokens=8, temperature=1.5, seed=42).ids for _ in range(2)]
     assert seeded[0] == seeded[1]
+
+
+@pytest.mark.parametrize("asked", [{"steps": 3}, {"drafts": True}, {"noise": Recorded(1)}])
+def test_what_only_canvases_have_is_refused(opened: Opening, asked: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=f"{next(iter(asked))}: this model makes one token after the other"):
+        opened()[0].generate(prompt(1, 3), **asked)
 
 
 class Alternating:

@@ -56,6 +56,10 @@ BEGIN = 2
         ({"stop_ids": (300,)}, "stop_ids 0 is 300"),
         ({"mask": 1}, "mask is int"),
         ({"ignore_eos": 1}, "ignore_eos is int"),
+        ({"steps": 0}, "steps=0: expected 1 or more, or None"),
+        ({"steps": 1.5}, "steps is float"),
+        ({"drafts": 1}, "drafts is int: expected True or False"),
+        ({"noise": 1}, "noise is int: expected a CanvasNoise"),
         ({"overflow": "truncate"}, "overflow='truncate': expected 'error' or 'truncate_left'"),
     ],
 )

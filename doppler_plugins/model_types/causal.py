@@ -51,6 +51,7 @@ class CausalModelType:
         """Its context is what the checkpoint says, or what the manifest was given."""
         return Capabilities(
             generates=True,
+            structured=True,
             logprobs=True,
             context_length=manifest.text.max_tokens or sizes(manifest).max_seq_len,
         )

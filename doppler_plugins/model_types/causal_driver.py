@@ -6,6 +6,7 @@ The steps are the decoder's.
 from collections.abc import Sequence
 from typing import Any
 
+from doppler_core.engine.canvas_choice import refuse_canvas_wishes
 from doppler_core.engine.choice import choose
 from doppler_core.engine.decoding import Decoder, Loop
 from doppler_core.engine.endings import endings
@@ -46,6 +47,7 @@ class CausalDriver:
     def prepare(self, request: GenerateRequest, submitted: float) -> GenerateJob:
         """Check the request and turn its prompt into ids. InputError names the field."""
         check_generate_request(request, self._tokenizer.vocabulary)
+        refuse_canvas_wishes(request)
         prompt = self._prompts.of(request)
         ids, limit = fit_prompt(
             prompt.ids, request.max_tokens, self._context_length, request.overflow, self._prompts.begin

@@ -25,9 +25,7 @@ _CALLED = (
 def with_chat(own: Capabilities, chat_format: ChatFormat, tokenizer: Tokenizer) -> Capabilities:
     """`own`, of a model that generates, and what its chat format adds."""
     if chat_format.name == TEMPLATE:
-        return replace(
-            own, chat=True, tools=chat_format.tools, reasoning=chat_format.reasoning, structured=True
-        )
+        return replace(own, chat=True, tools=chat_format.tools, reasoning=chat_format.reasoning)
 
     def writes(messages: Sequence[Message], tools: Sequence[Tool] = (), thinking: bool = False) -> bool:
         try:
@@ -41,5 +39,4 @@ def with_chat(own: Capabilities, chat_format: ChatFormat, tokenizer: Tokenizer) 
         chat=writes((_ASKED,)),
         tools=chat_format.tools and chat_format.parser is not None and writes(_CALLED, (_TOOL,)),
         reasoning=chat_format.reasoning and writes((_ASKED,), thinking=True),
-        structured=True,
     )

@@ -64,7 +64,6 @@ def read_defaults(path: Path | None) -> Defaults:
 def choose(request: GenerateRequest, defaults: Defaults, mask: Future[CheckedMask] | None = None) -> Choice:
     """The choice of a request that has been checked. mask: what limits its tokens."""
     bias = {int(token): float(value) for token, value in (request.logit_bias or {}).items()}
-    seed = secrets.randbits(_SEED_BITS) if request.seed is None else int(request.seed) % 2**_SEED_BITS
     return Choice(
         Sampling(
             temperature=float(_first(request.temperature, defaults.temperature)),
@@ -74,13 +73,18 @@ def choose(request: GenerateRequest, defaults: Defaults, mask: Future[CheckedMas
             presence=float(request.presence_penalty or 0.0),
             frequency=float(request.frequency_penalty or 0.0),
             repetition=float(_first(request.repetition_penalty, defaults.repetition_penalty)),
-            seed=seed,
+            seed=seed_of(request),
             biased=bool(bias),
             masked=mask is not None,
         ),
         bias,
         mask,
     )
+
+
+def seed_of(request: GenerateRequest) -> int:
+    """64 bits: the request's own, or another each time."""
+    return secrets.randbits(_SEED_BITS) if request.seed is None else int(request.seed) % 2**_SEED_BITS
 
 
 def _first(asked: float | None, default: float) -> float:

@@ -21,7 +21,7 @@ from doppler_core.engine.generation import GenerateJob
 from doppler_core.engine.pace import Pace
 from doppler_core.engine.prefix import Places
 from doppler_core.engine.sampling_states import write_adjustments, write_masks
-from doppler_core.engine.seating import let_in, let_out, seated, stepping
+from doppler_core.engine.seating import fill, let_in, let_out, seated, stepping
 from doppler_core.engine.slots import Run
 from doppler_core.engine.step_parts import Part, deal, known_rows, next_row, of_nothing, tables
 from doppler_core.plan.op import State
@@ -145,9 +145,7 @@ class Decoder:
         for part in parts:
             run = part.run
             if not goes_on:
-                prompt = run.prompt_left
-                self._places.fill(part.slot, part.ids[:prompt], is_end=0 < prompt <= len(part.ids))
-                self._places.fill(part.slot, part.ids[prompt:])
+                fill(self._places, part)
             run.fed += len(part.ids) + steps - 1
             run.made += steps * part.samples
             run.under_way += steps * part.samples

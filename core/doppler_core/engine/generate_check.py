@@ -40,6 +40,7 @@ def check_generate_request(request: Any, vocabulary: int) -> None:
             f"mask is {_kind(request.mask)}: expected a function that makes a TokenMask, or None"
         )
     _check_tools(request)
+    _check_canvases(request)
     if request.overflow not in ("error", "truncate_left"):
         raise InputError(f"overflow={request.overflow!r}: expected 'error' or 'truncate_left'")
 
@@ -88,6 +89,15 @@ def _check_tools(request: GenerateRequest) -> None:
         raise InputError("mask: grammar and tools make one of their own: give one of them alone")
 
 
+def _check_canvases(request: GenerateRequest) -> None:
+    """Steps, drafts and noise, of a model that has canvases."""
+    _check_count("steps", request.steps, least=1)
+    _check_flag("drafts", request.drafts)
+    noise = request.noise
+    if noise is not None and not all(callable(getattr(noise, name, None)) for name in ("first", "step")):
+        raise InputError(f"noise is {_kind(noise)}: expected a CanvasNoise, with `first` and `step`, or None")
+
+
 def _check_flag(name: str, value: object) -> None:
     if not isinstance(value, bool):
         raise InputError(f"{name} is {_kind(value)}: expected True or False")
@@ -99,13 +109,13 @@ def _check_id(name: str, number: object, vocabulary: int) -> None:
         raise InputError(f"{name} is {number!r}: expected a token id, 0 to {vocabulary - 1}")
 
 
-def _check_count(name: str, value: object, most: int | None = None) -> None:
+def _check_count(name: str, value: object, most: int | None = None, least: int = 0) -> None:
     if value is None:
         return
-    wanted = "0 or more" if most is None else f"0 to {most}"
+    wanted = f"{least} or more" if most is None else f"{least} to {most}"
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise InputError(f"{name} is {_kind(value)}: expected a whole number, {wanted}, or None")
-    if int(value) < 0 or (most is not None and int(value) > most):
+    if int(value) < least or (most is not None and int(value) > most):
         raise InputError(f"{name}={value}: expected {wanted}, or None")
 
 

@@ -177,8 +177,7 @@ class GenerateJob:
             self._end(said, reason, stop)
 
     def _end(self, said: Said, reason: FinishReason, stop: str | int | None) -> None:
-        usage = Usage(len(self.ids), self._cached, len(self._made), self._reasoning)
-        timings = self._timings()
+        usage, timings = self._usage(), self._timings()
         self._fresh.append(self._delta(said, reason, usage, timings))
         whole = self._answer.whole()
         self._result = GenerateResult(
@@ -221,19 +220,27 @@ class GenerateJob:
             said.calls,
         )
 
+    def _usage(self) -> Usage:
+        return Usage(len(self.ids), self._cached, len(self._made), self._reasoning)
+
     def _timings(self) -> Timings:
         now = time.perf_counter()
         placed = self._placed or now
         first, last = self._first or now, self._last or now
         ran = self._ran or first  # later than the first token where that was skipped
-        decode = max(0.0, last - max(first, ran))
+        begun, timed = self._clocked(first, ran)
+        decode = max(0.0, last - begun)
         return Timings(
             queue=placed - self._submitted,
             prefill=ran - placed,
             first_token=first - self._submitted,
             decode=decode,
-            tokens_per_second=(len(self._made) - 1) / decode if len(self._made) > 1 and decode > 0 else 0.0,
+            tokens_per_second=timed / decode if timed > 0 and decode > 0 else 0.0,
         )
+
+    def _clocked(self, first: float, ran: float) -> tuple[float, int]:
+        """Since when how many tokens were made. first: when the first one came; ran: when the prompt had run."""
+        return max(first, ran), len(self._made) - 1
 
 
 def _logprob(token: int, words: npt.NDArray[np.uint32], count: int) -> TokenLogprob:

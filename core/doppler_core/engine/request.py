@@ -102,8 +102,8 @@ class GenerateRequest:
     tools: what a conversation's model may call: Tools, or mappings as chat APIs write them.
     tool_choice: "auto" = the model says whether it calls; "none"; "required" = at least one; or a tool's name.
     parallel_tool_calls: whether one turn may hold several calls.
-    constrain_tools: hold calls to the tools' names and schemas while they are made. False: with tool_choice "auto" and
-        no grammar, whatever the model writes.
+    constrain_tools: hold calls to the tools' names and schemas while they are made, where that can be done
+        (capabilities.structured). False: with tool_choice "auto" and no grammar, whatever the model writes.
     grammar: what limits the answer's text. With tools: a turn holds calls, or an answer that follows it.
     thinking: whether a conversation's model reasons before it answers.
 
@@ -114,6 +114,8 @@ class GenerateRequest:
         are also the most.
     drafts: whether the deltas show each canvas after each of its steps.
     noise: in place of the seed's.
+    What chooses or limits one token after the other is an error: top_k to repetition_penalty, logit_bias, mask, grammar,
+        logprobs, a tool_choice but "auto".
     """
 
     prompt: "str | tuple[int, ...] | tuple[Message | Mapping[str, Any], ...]"
@@ -178,6 +180,8 @@ class Timings:
     The first token may come before the prompt has run, where a grammar leaves no choice of it.
 
     tokens_per_second: of the tokens after the first; 0 where there are none.
+
+    Of a model that makes a canvas at a time: decode, and tokens_per_second of all tokens, from the end of the prompt on.
     """
 
     queue: float = 0.0

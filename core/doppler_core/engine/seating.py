@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from doppler_core.engine.generation import GenerateJob
 from doppler_core.engine.prefix import Places
 from doppler_core.engine.slots import Run, Slot
+from doppler_core.engine.step_parts import Part
 from doppler_core.errors import LimitError
 
 
@@ -36,6 +37,13 @@ def let_in(places: Places, jobs: Sequence[GenerateJob]) -> list[Run]:
         except BaseException as error:  # noqa: BLE001 - of its grammar: a panic is no Exception
             job.fail(error)
     return entered
+
+
+def fill(places: Places, part: Part) -> None:
+    """The part's tokens, which its run has known and a step now takes, lie at its place."""
+    prompt = part.run.prompt_left
+    places.fill(part.slot, part.ids[:prompt], is_end=0 < prompt <= len(part.ids))
+    places.fill(part.slot, part.ids[prompt:])
 
 
 @contextmanager
