@@ -5,20 +5,12 @@
 // workgroup memory: subgroups differ in size, and some GPU adapters have none.
 //!include step.wgsl
 //!include gemv.wgsl
+//!include dense_four.wgsl
 
-override WEIGHT_IS_F16: bool = true;
 override MULTICOL_COLS_PER_WG: u32 = 32;
 override MULTICOL_THREADS_PER_COL: u32 = 8;
 
 @group(0) @binding(3) var<storage, read> weight: array<vec2<u32>>;
-
-fn weight_four(index: u32) -> vec4<f32> {
-    if (WEIGHT_IS_F16) {
-        let words = weight[index];
-        return vec4<f32>(unpack2x16float(words.x), unpack2x16float(words.y));
-    }
-    return vec4<f32>(bitcast<vec2<f32>>(weight[index * 2u]), bitcast<vec2<f32>>(weight[index * 2u + 1u]));
-}
 
 fn partial_sum(row: u32, column: u32, lane: u32, lanes: u32) -> f32 {
     let fours = params.inner / 4u;

@@ -4,13 +4,12 @@
 // expert and the bits of its f32 weight, which is NaN where a score of the row is. chosen is at most 256 and at most
 // columns. One workgroup per row; comparisons of whole numbers only, sums in f32.
 //!include step.wgsl
-//!include order.wgsl
-//!include strongest.wgsl
+//!include below.wgsl
+//!include stronger.wgsl
 //!include sum_of_all.wgsl
-//!include f16_word.wgsl
+//!include dense_value.wgsl
 
 override HAS_SCALE: bool = false;
-override WEIGHT_IS_F16: bool = false;
 
 struct Params {
     columns: u32,
@@ -25,19 +24,16 @@ struct Params {
 
 const QUIET_NAN = 0x7fc00000u;
 
-// exp of what a score lies below the best.
+// A score's part of softmax, before it is divided.
 fn share(order: u32, best: u32) -> f32 {
-    return exp(max(ordered_value(order) - ordered_value(best), -100.0));
+    return exp(below(order, best, 1.0));
 }
 
 fn scale_of(expert: u32) -> f32 {
-    if (!HAS_SCALE) {
-        return 1.0;
+    if (HAS_SCALE) {
+        return dense_value(expert);
     }
-    if (WEIGHT_IS_F16) {
-        return half_of(weight[expert >> 1u], expert);
-    }
-    return bitcast<f32>(weight[expert]);
+    return 1.0;
 }
 
 @compute @workgroup_size(256)

@@ -27,7 +27,7 @@ _ROUTE = Signature(
         + tiles(number(params, "columns"), 256)
         + _HALVINGS
     ),
-    overrides={"HAS_SCALE": False, "WEIGHT_IS_F16": False},
+    overrides={"HAS_SCALE": False, "WEIGHT_IS_F16": True},
     most={"chosen": 256},
 )
 
