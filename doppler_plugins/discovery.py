@@ -22,6 +22,7 @@ GROUPS: tuple[Group, ...] = (HOOKS, MODEL_TYPES, ADAPTERS)
 BUILTINS: dict[Group, dict[str, str]] = {
     MODEL_TYPES: {
         "causal": "doppler_plugins.model_types.causal:CausalModelType",
+        "diffusion_gemma": "doppler_plugins.model_types.diffusion:DiffusionModelType",
         "embedding": "doppler_plugins.model_types.embedding:EmbeddingModelType",
     },
     ADAPTERS: {

@@ -263,6 +263,7 @@ def test_plugins_lists_and_checks(run: Any) -> None:
     records = run("plugins", "--json").json
     assert [record["name"] for record in records] == [
         "causal",
+        "diffusion_gemma",
         "embedding",
         "langchain.chat",
         "langchain.embeddings",

@@ -48,6 +48,7 @@ def test_built_ins_are_found_without_any_metadata(tmp_path: Path) -> None:
     declarations = find_declarations([str(tmp_path)])
     assert [item.name for item in declarations] == [
         "causal",
+        "diffusion_gemma",
         "embedding",
         "langchain.chat",
         "langchain.embeddings",
