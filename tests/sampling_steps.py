@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from doppler_core.device.numpy_ops import Call
+from doppler_core.device.numpy_call import Call
 from doppler_core.device.numpy_sampling import SAMPLING_OPS
 from doppler_core.plan.meaning import MEANINGS
 from doppler_core.plan.operands import Operands, Tables

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from steps import tables
 
 from doppler_core.device import numpy_products
-from doppler_core.device.numpy_ops import PART_OPS, ROW_OPS, WHOLE_OPS, Call
+from doppler_core.device.numpy_call import Call
+from doppler_core.device.numpy_ops import PART_OPS, ROW_OPS, WHOLE_OPS
 from doppler_core.device.numpy_products import FEW_ROWS, product_parts
 from doppler_core.device.numpy_weights import Expanded, Packed
 from doppler_core.plan.constants import rope as rope_table
@@ -93,14 +94,15 @@ def cached_steps(draw: st.DrawFn) -> tuple[Tables, int, int]:
 
 
 @settings(deadline=None, max_examples=60)
-@given(cached_steps(), SOFTCAPS, HEADS, st.booleans())
+@given(cached_steps(), SOFTCAPS, HEADS, st.sampled_from(["causal", "of sequences", "canvas"]))
 def test_cached_attention_has_its_meaning(
-    step: tuple[Tables, int, int], softcap: float, heads: tuple[int, int], of_sequences: bool
+    step: tuple[Tables, int, int], softcap: float, heads: tuple[int, int], kind: str
 ) -> None:
     whole, window, capacity = step
-    own = whole.of_sequences() if of_sequences else whole
+    own = whole.of_sequences() if kind == "of sequences" else whole
     draw = np.random.default_rng(1)
-    params = attention_params(heads, window=window, capacity=capacity, softcap=softcap)
+    seen: dict[str, Scalar] = {"window": window, "capacity": capacity, "canvas": kind == "canvas"}
+    params = attention_params(heads, softcap=softcap, **seen)
     q = draw.standard_normal((len(own.rows), heads[0] * 8), dtype=np.float32)
     state = draw.standard_normal((4 * capacity, 2 * heads[1] * 8), dtype=np.float32)
     call = Call(params, [q, state], np.full(q.shape, np.nan, np.float32), [], [], [], own)
@@ -108,10 +110,11 @@ def test_cached_attention_has_its_meaning(
     assert close(call.output, MEANINGS["cached_attention"](params, Operands([q, state]), own))
 
 
-def test_cached_attention_splits_a_long_chunk_without_a_seam() -> None:
+@pytest.mark.parametrize("canvas", [False, True])
+def test_cached_attention_splits_a_long_chunk_without_a_seam(canvas: bool) -> None:
     draw = np.random.default_rng(2)
     step = packed_step([600], 900, places=[1])
-    params = attention_params((2, 1), window=100, capacity=700, softcap=0.0)
+    params = attention_params((2, 1), window=100, capacity=700, softcap=0.0, canvas=canvas)
     q, state = (draw.standard_normal(shape, dtype=np.float32) for shape in ((600, 16), (1400, 16)))
     call = Call(params, [q, state], np.empty_like(q), [], [], [], step)
     assert run_parts("cached_attention", call, threads=2) == 3

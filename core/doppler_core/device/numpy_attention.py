@@ -1,7 +1,7 @@
 """Attention for the NumPy executor: among the rows of a step, or over the keys and values that a state keeps.
 
 Either falls into parts, blocks of queries of one sequence, which threads can run side by side. What parts there are
-follows from the step's tables and from `causal`, `window` and `capacity` alone, so that layers can share them.
+follows from the step's tables and from `causal`, `window`, `capacity` and `canvas` alone, so that layers can share them.
 """
 
 from collections.abc import Iterable
@@ -63,15 +63,18 @@ def cached_parts(params: Params, tables: Tables) -> list[Part]:
     tables: whose `rows` are the op's, T or S; the rows of a slot lie one behind the other.
     """
     capacity, window, parts = int(params["capacity"]), int(params["window"]), []
+    canvas = bool(params.get("canvas", False))
     slot = tables.rows[:, 2].astype(np.int64)
     for first_row, end_row in pairwise(np.flatnonzero(np.diff(slot, prepend=-1, append=-1)).tolist()):
         base = int(tables.slots[slot[first_row], 3]) * capacity
         for queries in _blocks(first_row, end_row):
-            position = int(tables.rows[queries.start, 1])
-            end = position + _length(queries)
+            # The rows from whose first position to whose last one all of `queries` see.
+            whole = slice(first_row, end_row) if canvas else queries
+            position = int(tables.rows[whole.start, 1])
+            end = position + _length(whole)
             first = max(0, position - window + 1) if window else 0
             bias = None
-            if end - position > 1:
+            if end - position > 1 and not canvas:
                 seen = np.arange(first, end, dtype=np.uint32)
                 bias = _bias(visible({"causal": True, "window": window}, seen[position - first :], seen))
             parts.append(Part(queries, _ring(base, capacity, first, end), bias))

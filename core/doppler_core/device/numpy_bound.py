@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from doppler_core.device.numpy_buffers import Buffers
+from doppler_core.device.numpy_call import Call
 from doppler_core.device.numpy_lanes import Lane
-from doppler_core.device.numpy_ops import ROW_OPS, Call
+from doppler_core.device.numpy_ops import ROW_OPS
 from doppler_core.device.numpy_weights import NumpyWeight, offset_of
 from doppler_core.plan.op import ROWS, Op, State, Value, Weight
 from doppler_core.plan.operands import Array, Tables

@@ -9,42 +9,18 @@ Each twin is tested against its meaning in plan.meaning.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from doppler_core.device.numpy_attention import Part, attend, cached_parts, step_parts
+from doppler_core.device.numpy_call import Call, PartOp
+from doppler_core.device.numpy_canvas import blend_parts, blend_soft, lines, pick, tally_parts, tally_tile
+from doppler_core.device.numpy_experts import expert_parts, expert_sum, multiply_expert
 from doppler_core.device.numpy_products import LEAST, Columns, multiply, product_parts
-from doppler_core.device.numpy_weights import NumpyWeight
 from doppler_core.plan.meaning import MEANINGS
-from doppler_core.plan.operands import Array, Operands, Params, Tables
-
-
-@dataclass(frozen=True)
-class Call:
-    """An op bound to its buffers for one step: everything but the range of rows.
-
-    weights: matrices. vectors: weights of one axis, with the op's offset added. tables: whose
-    `rows` are the op's, T or S. facts: what ops derive from these tables, worked out once a step.
-    half: the output is a state whose values are rounded to f16.
-    """
-
-    params: Params
-    inputs: Sequence[Array]
-    output: Array
-    weights: Sequence[NumpyWeight]
-    vectors: Sequence[Array]
-    constants: Sequence[Array]
-    tables: Tables
-    facts: dict[object, Any] = field(default_factory=dict)
-    half: bool = False
-
-    def fact(self, key: object, make: Callable[[], Any]) -> Any:
-        """What `make` gives, made by the first op of the step that asks for it."""
-        if key not in self.facts:
-            self.facts[key] = make()
-        return self.facts[key]
+from doppler_core.plan.operands import Array, Operands, Params
 
 
 def gather(call: Call, a: int, b: int) -> None:
@@ -133,7 +109,7 @@ def softcap(call: Call, a: int, b: int) -> None:
 
 def store(call: Call) -> None:
     k, v, state = call.inputs
-    capacity, columns, dtype = int(call.params["capacity"]), state.shape[1] // 2, _dtype(call)
+    columns, dtype = state.shape[1] // 2, _dtype(call)
     k, v = _part(k, call.params, "k_first", columns), _part(v, call.params, "v_first", columns)
     if call.constants:
         turned = np.empty(k.shape, np.float32)
@@ -143,8 +119,7 @@ def store(call: Call) -> None:
         normed = np.empty(v.shape, np.float32)
         _norm(replace(call, vectors=()), v, int(call.params["head_dim"]), normed)
         v = normed
-    tables = call.tables
-    at = call.fact(("lines", capacity), lambda: tables.places() * capacity + tables.rows[:, 1] % capacity)
+    at = lines(call)
     state[at, :columns] = k.astype(dtype, copy=False)
     state[at, columns:] = v.astype(dtype, copy=False)
 
@@ -167,14 +142,6 @@ def by_meaning(meaning: str, call: Call) -> None:
     call.output[...] = MEANINGS[meaning](params, given, call.tables)
 
 
-@dataclass(frozen=True)
-class PartOp:
-    """parts(call, threads): what threads can run side by side. run(call, part): one of them."""
-
-    parts: Callable[[Call, int], Sequence[Any]]
-    run: Callable[[Call, Any], None]
-
-
 def _product_parts(call: Call, threads: int) -> Sequence[Columns]:
     weight = call.weights[0]
     return product_parts(len(call.output), weight.shape, weight.packed, threads)
@@ -190,7 +157,7 @@ def _step_parts(call: Call, threads: int) -> Sequence[Sequence[Part]]:
 
 
 def _cached_parts(call: Call, threads: int) -> Sequence[Sequence[Part]]:
-    key = ("parts", call.params["capacity"], call.params["window"])
+    key = ("parts", *(call.params.get(name) for name in ("capacity", "window", "canvas")))
     return _shares(call, call.fact(key, lambda: cached_parts(call.params, call.tables)), threads)
 
 
@@ -233,13 +200,18 @@ ROW_OPS: Mapping[str, Callable[[Call, int, int], None]] = {
     "gelu": gelu,
     "residual": residual,
     "softcap": softcap,
+    "expert_sum": expert_sum,
 }
 PART_OPS: Mapping[str, PartOp] = {
     "matmul": PartOp(_product_parts, _multiply),
     "attention": PartOp(_step_parts, _attend),
     "cached_attention": PartOp(_cached_parts, _attend_cached),
+    "expert_matmul": PartOp(expert_parts, multiply_expert),
+    "tally": PartOp(tally_parts, tally_tile),
+    "blend": PartOp(blend_parts, blend_soft),
 }
 WHOLE_OPS: Mapping[str, Callable[[Call], None]] = {
     "store": store,
     "last_rows": last_rows,
+    "pick": pick,
 }

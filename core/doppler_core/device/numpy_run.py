@@ -6,8 +6,9 @@ from typing import Any
 import numpy.typing as npt
 
 from doppler_core.device.numpy_bound import Bound
+from doppler_core.device.numpy_call import Call
 from doppler_core.device.numpy_crew import Crew
-from doppler_core.device.numpy_ops import PART_OPS, ROW_OPS, WHOLE_OPS, Call, by_meaning
+from doppler_core.device.numpy_ops import PART_OPS, ROW_OPS, WHOLE_OPS, by_meaning
 from doppler_core.device.numpy_sampling import SAMPLING_OPS
 from doppler_core.plan.op import Op
 

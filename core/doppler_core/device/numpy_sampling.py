@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from doppler_core.device.numpy_ops import Call
+from doppler_core.device.numpy_call import Call
 from doppler_core.plan.operands import Array, Table
 from doppler_core.plan.philox import Words, gumbel, token_words
 from doppler_core.plan.sampling import (

@@ -74,7 +74,7 @@ def tally(params: Params, given: Operands, tables: Tables) -> Table:
     words. A NaN is the greatest. `first` is a multiple of 256.
     """
     logits, out = given.inputs[0], given.inputs[1].copy()
-    first, temperatures = int(params["first"]), _temperatures(tables)
+    first, temperatures = int(params["first"]), temperatures_of(tables)
     for row, line in enumerate(lines(tables, int(params["capacity"]))):
         blocks = _blocks(out[line])
         for begin in range(0, logits.shape[1], BLOCK):
@@ -90,7 +90,7 @@ def tally(params: Params, given: Operands, tables: Tables) -> Table:
     return out
 
 
-def _temperatures(tables: Tables) -> Array:
+def temperatures_of(tables: Tables) -> Array:
     """Each row's, [T]."""
     found = np.array([one.temperature for one in settings(tables)], np.float32)
     return found[tables.rows[:, 2]]
@@ -114,7 +114,7 @@ def blend(params: Params, given: Operands, tables: Tables) -> Array:
     greatest grows.
     """
     logits, tallies, out = given.inputs[0], given.inputs[1], given.inputs[2].copy()
-    temperatures = _temperatures(tables)
+    temperatures = temperatures_of(tables)
     for row, line in enumerate(lines(tables, int(params["capacity"]))):
         before, after = tallies[line, :2].view(np.float32)
         added = np.exp(scaled(logits[row], after, temperatures[row])) @ given.weights[0]

@@ -118,16 +118,16 @@ def _ranked(logits: Array) -> Ids:
     return np.argsort(-logits, kind="stable")
 
 
-def under(logits: Array, best: np.float32) -> Array:
+def under(logits: Array, best: Array | np.float32) -> Array:
     """logit - best; 0 for the best, infinite ones too."""
     with np.errstate(over="ignore", invalid="ignore"):
         return np.where(logits == best, np.float32(0), logits - best)
 
 
-def scaled(logits: Array, best: np.float32, temperature: float) -> Array:
+def scaled(logits: Array, best: Array | np.float32, temperature: Array | float) -> Array:
     """(logit - best) / temperature, at least -100."""
     with np.errstate(over="ignore"):
-        below: Array = under(logits, best) / np.float32(temperature)
+        below: Array = np.divide(under(logits, best), temperature, dtype=np.float32)
     return np.maximum(below, np.float32(FARTHEST))
 
 

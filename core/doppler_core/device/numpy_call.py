@@ -1,0 +1,44 @@
+"""An op of the NumPy executor bound to its buffers, and the kinds of twins that run it. It knows no meaning."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy.typing as npt
+
+from doppler_core.device.numpy_weights import NumpyWeight
+from doppler_core.plan.operands import Array, Params, Tables
+
+
+@dataclass(frozen=True)
+class Call:
+    """An op bound to its buffers for one step: everything but the range of rows.
+
+    weights: matrices. vectors: weights of one axis, with the op's offset added. tables: whose
+    `rows` are the op's, T or S. facts: what ops derive from these tables, worked out once a step.
+    half: the output is a state whose values are rounded to f16.
+    """
+
+    params: Params
+    inputs: Sequence[npt.NDArray[Any]]
+    output: npt.NDArray[Any]
+    weights: Sequence[NumpyWeight]
+    vectors: Sequence[Array]
+    constants: Sequence[Array]
+    tables: Tables
+    facts: dict[object, Any] = field(default_factory=dict)
+    half: bool = False
+
+    def fact(self, key: object, make: Callable[[], Any]) -> Any:
+        """What `make` gives, made by the first op of the step that asks for it."""
+        if key not in self.facts:
+            self.facts[key] = make()
+        return self.facts[key]
+
+
+@dataclass(frozen=True)
+class PartOp:
+    """parts(call, threads): what threads can run side by side. run(call, part): one of them."""
+
+    parts: Callable[[Call, int], Sequence[Any]]
+    run: Callable[[Call, Any], None]
