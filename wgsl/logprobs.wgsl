@@ -5,7 +5,7 @@
 //!include step.wgsl
 //!include order.wgsl
 //!include strongest.wgsl
-//!include sum_of_all.wgsl
+//!include workgroup_sum.wgsl
 
 struct Params {
     columns: u32,
@@ -52,7 +52,7 @@ fn main(
     for (var id = thread; id < params.columns; id += THREADS) {
         sum += exp(max(below(order(input[base + id]), best), -100.0));
     }
-    let log_sum = log(sum_of_all(thread, sum));
+    let log_sum = log(workgroup_sum(thread, sum));
 
     for (var rank = 0u; rank < TOP; rank++) {
         let top = strongest(thread, own);

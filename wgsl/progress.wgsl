@@ -18,6 +18,8 @@ struct Params {
 @group(0) @binding(5) var<storage, read> canvas: array<vec4<u32>>;
 @group(0) @binding(6) var<storage, read_write> output: array<vec4<u32>>;
 
+const THREADS = 64u;
+
 const QUIET_NAN = 0x7fc00000u;
 
 @compute @workgroup_size(64)

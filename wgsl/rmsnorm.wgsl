@@ -22,6 +22,8 @@ struct Params {
 @group(0) @binding(4) var<storage, read> weight: array<u32>;
 @group(0) @binding(5) var<storage, read_write> output: array<f32>;
 
+const THREADS = 64u;
+
 @compute @workgroup_size(64)
 fn main(
     @builtin(workgroup_id) workgroup: vec3<u32>,

@@ -23,6 +23,8 @@ struct Params {
 @group(0) @binding(5) var<storage, read> table: array<vec2<f32>>;
 @group(0) @binding(6) var<storage, read_write> output: array<f32>;
 
+const THREADS = 64u;
+
 @compute @workgroup_size(64)
 fn main(
     @builtin(workgroup_id) workgroup: vec3<u32>,

@@ -6,7 +6,7 @@
 //!include step.wgsl
 //!include below.wgsl
 //!include stronger.wgsl
-//!include sum_of_all.wgsl
+//!include workgroup_sum.wgsl
 //!include dense_value.wgsl
 
 override HAS_SCALE: bool = false;
@@ -77,7 +77,7 @@ fn main(
             sum += share(order(input[base + id]), best.x);
         }
     }
-    let total = sum_of_all(thread, sum);
+    let total = workgroup_sum(thread, sum);
     if (thread < params.chosen) {
         let bits = bitcast<u32>(own / total * scale_of(kept.y));
         output[row * params.chosen + thread] = vec2<u32>(kept.y, select(bits, QUIET_NAN, best.x == NOT_A_NUMBER));

@@ -36,6 +36,8 @@ struct Params {
 @group(0) @binding(7) var<storage, read> table: array<vec2<f32>>;
 @group(0) @binding(8) var<storage, read_write> output: array<u32>;
 
+const THREADS = 64u;
+
 fn store_pair(pair: u32, values: vec2<f32>) {
     if (STATE_IS_F16) {
         output[pair] = pack2x16float(values);
