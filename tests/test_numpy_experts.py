@@ -8,7 +8,7 @@ from gpu_ops import packed_step
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from doppler_core.device import numpy_experts
+from doppler_core.device import numpy_experts, numpy_products
 from doppler_core.device.numpy_call import Call
 from doppler_core.device.numpy_ops import PART_OPS, ROW_OPS
 from doppler_core.device.numpy_weights import Expanded, Packed
@@ -63,11 +63,13 @@ def test_a_product_with_each_of_a_rows_experts(
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(numpy_experts, "BLOCK_BYTES", 4 * inner * 13)  # several blocks, the last short
+        patch.setattr(numpy_products, "LEAST", 64)
         for weight in (packed, Expanded(matrices)):
             call = Call(params, inputs, np.full_like(expected, np.nan), [weight], [], [], step)
-            for part in PART_OPS["expert_matmul"].parts(call, threads):
-                assert (part.stop - part.first) * inner * 4 <= numpy_experts.BLOCK_BYTES
-                PART_OPS["expert_matmul"].run(call, part)
+            for parts in PART_OPS["expert_matmul"].parts(call, threads):
+                for part in parts:
+                    assert (part.stop - part.first) * inner * 4 <= numpy_experts.BLOCK_BYTES
+                PART_OPS["expert_matmul"].run(call, parts)
             assert close(call.output, expected)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from doppler_core.device.numpy_call import Call
-from doppler_core.device.numpy_products import LEAST
+from doppler_core.device.numpy_products import LEAST, shares
 from doppler_core.device.numpy_weights import BLOCK_BYTES
 from doppler_core.plan.canvas import BLOCK
 from doppler_core.plan.canvas_meaning import BEST, HEAD, MOST, SLOPE, SUM, settings, temperatures_of
@@ -19,6 +19,7 @@ from doppler_core.plan.sampling_meaning import scaled
 
 # Rows of a part of a tally: their logits of a tile, and what is made of them, stay in a core's cache.
 TALLY_ROWS = 16
+TALLY_WORK = 10  # multiplications that a logit is worth
 TOGETHER = 256  # columns of the soft embedding that a part has a multiple of: whole blocks of any stored type
 
 Indices = npt.NDArray[np.intp]
@@ -38,14 +39,20 @@ def _temperatures(call: Call) -> Array:
     return found
 
 
-def tally_parts(call: Call, threads: int) -> Sequence[slice]:
+def tally_parts(call: Call, threads: int) -> Sequence[Sequence[slice]]:
     """Some rows each."""
-    count = len(call.inputs[0])
-    return [slice(first, min(first + TALLY_ROWS, count)) for first in range(0, count, TALLY_ROWS)]
+    logits, count = call.inputs[0], len(call.inputs[0])
+    parts = [slice(first, min(first + TALLY_ROWS, count)) for first in range(0, count, TALLY_ROWS)]
+    return shares(parts, TALLY_WORK * logits.size, threads)
 
 
-def tally_tile(call: Call, rows: slice) -> None:
+def tally_tiles(call: Call, parts: Sequence[slice]) -> None:
     """What a tile of logits says of some rows, put into the tally."""
+    for rows in parts:
+        _tally(call, rows)
+
+
+def _tally(call: Call, rows: slice) -> None:
     logits, first = call.inputs[0][rows], int(call.params["first"])
     out, at, temperatures = call.output, lines(call)[rows], _temperatures(call)[rows]
     columns = logits.shape[1]

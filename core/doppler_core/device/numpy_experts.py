@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from doppler_core.device.numpy_call import Call
-from doppler_core.device.numpy_products import Columns, multiply
+from doppler_core.device.numpy_products import Columns, multiply, shares
 from doppler_core.device.numpy_weights import BLOCK_BYTES
 from doppler_core.plan.expert_meaning import unpaired
 from doppler_core.plan.op import Section
@@ -51,12 +51,13 @@ def wanting(routes: npt.NDArray[np.uint32]) -> list[Wanting]:
     return sorted(found, key=lambda one: len(one.rows), reverse=True)
 
 
-def expert_parts(call: Call, threads: int) -> Sequence[ExpertPart]:
+def expert_parts(call: Call, threads: int) -> Sequence[Sequence[ExpertPart]]:
     """The parts of an `expert_matmul`; its routes have been made."""
     routes = call.inputs[1]
     wanted: list[Wanting] = call.fact(("experts", id(routes)), lambda: wanting(routes))
     blocks = list(_blocks(call))
-    return [ExpertPart(one, first, stop) for one in wanted for first, stop in blocks]
+    parts = [ExpertPart(one, first, stop) for one in wanted for first, stop in blocks]
+    return shares(parts, call.output.size * int(call.params["inner"]), threads)
 
 
 def _blocks(call: Call) -> Iterator[tuple[int, int]]:
@@ -69,8 +70,13 @@ def _blocks(call: Call) -> Iterator[tuple[int, int]]:
             yield first, min(first + step, begin + part)
 
 
-def multiply_expert(call: Call, part: ExpertPart) -> None:
-    """The products of the part's columns by the inputs of the rows that want the expert."""
+def multiply_experts(call: Call, parts: Sequence[ExpertPart]) -> None:
+    """The products of each part's columns by the inputs of the rows that want the expert."""
+    for part in parts:
+        _multiply(call, part)
+
+
+def _multiply(call: Call, part: ExpertPart) -> None:
     columns, inner, parts = (int(call.params[name]) for name in ("columns", "inner", "parts"))
     rows, nth = part.wanting.rows, part.wanting.nth
     x = call.inputs[0].reshape(len(call.inputs[0]), -1, inner)

@@ -16,9 +16,9 @@ import numpy as np
 
 from doppler_core.device.numpy_attention import Part, attend, cached_parts, step_parts
 from doppler_core.device.numpy_call import Call, PartOp
-from doppler_core.device.numpy_canvas import blend_parts, blend_soft, lines, pick, tally_parts, tally_tile
-from doppler_core.device.numpy_experts import expert_parts, expert_sum, multiply_expert
-from doppler_core.device.numpy_products import LEAST, Columns, multiply, product_parts
+from doppler_core.device.numpy_canvas import blend_parts, blend_soft, lines, pick, tally_parts, tally_tiles
+from doppler_core.device.numpy_experts import expert_parts, expert_sum, multiply_experts
+from doppler_core.device.numpy_products import Columns, multiply, product_parts, shares
 from doppler_core.plan.meaning import MEANINGS
 from doppler_core.plan.operands import Array, Operands, Params
 
@@ -162,11 +162,8 @@ def _cached_parts(call: Call, threads: int) -> Sequence[Sequence[Part]]:
 
 
 def _shares(call: Call, parts: Sequence[Part], threads: int) -> Sequence[Sequence[Part]]:
-    """Each part by itself, or all together where another thread would take longer to wake up than to help."""
     work = sum(part.size for part in parts) * int(call.params["heads"]) * int(call.params["head_dim"])
-    if threads == 1 or work < LEAST * len(parts):
-        return [parts]
-    return [[part] for part in parts]
+    return shares(parts, work, threads)
 
 
 def _attend(call: Call, parts: Sequence[Part]) -> None:
@@ -206,8 +203,8 @@ PART_OPS: Mapping[str, PartOp] = {
     "matmul": PartOp(_product_parts, _multiply),
     "attention": PartOp(_step_parts, _attend),
     "cached_attention": PartOp(_cached_parts, _attend_cached),
-    "expert_matmul": PartOp(expert_parts, multiply_expert),
-    "tally": PartOp(tally_parts, tally_tile),
+    "expert_matmul": PartOp(expert_parts, multiply_experts),
+    "tally": PartOp(tally_parts, tally_tiles),
     "blend": PartOp(blend_parts, blend_soft),
 }
 WHOLE_OPS: Mapping[str, Callable[[Call], None]] = {

@@ -1,7 +1,9 @@
 """Matrix products for the NumPy executor: cut into parts for a crew of threads, and few rows at a time."""
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -13,6 +15,8 @@ from doppler_core.plan.operands import Array
 # 8 rows took 70 ms by 262,144 x 640 instead of 180, 32 rows 380 instead of 510.
 SMALL = 1_000_000  # multiplications of a product that OpenBLAS takes for small
 FEW_ROWS = 32
+
+PartT = TypeVar("PartT")
 
 SHARES = (
     4  # parts for each thread of a large product of few rows: enough to even out what holds one of them up
@@ -51,6 +55,14 @@ def product_parts(rows: int, shape: tuple[int, int], packed: bool, threads: int)
     if not packed:
         step = -(-step // TOGETHER) * TOGETHER
     return tuple(Columns(first, min(first + step, columns)) for first in range(0, columns, step))
+
+
+def shares(parts: Sequence[PartT], work: int, threads: int) -> Sequence[Sequence[PartT]]:
+    """Each part by itself, or all together where another thread would take longer to wake up than to help.
+
+    work: multiplications of all parts.
+    """
+    return [parts] if threads == 1 or work < LEAST * len(parts) else [[part] for part in parts]
 
 
 def multiply(x: Array, weight: NumpyWeight, out: Array, part: Columns) -> None:
