@@ -2,13 +2,13 @@
 
 import copy
 import dataclasses
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from checkpoint_configs import gemma4_e2b
 from plans import stored
+from tensor_lists import FOLDER, Shapes, read_shapes
 
 from doppler_core.manifest.catalog import shipped_manifest
 from doppler_core.manifest.json_text import parse_object, read_text
@@ -24,26 +24,13 @@ from doppler_plugins.model_types.causal import CausalModelType
 SEED = "gemma-4-e2b-it-q4k-ehf16-af32"
 ROOM = Room(context_length=8192, slots=4, chunk=512)
 SCALAR = 0.75
-_TENSORS = Path(__file__).parent / "data" / "gemma4_e2b_tensors.tsv"
 
 Change = Callable[[dict[str, Any]], None]
 
 
-def e2b_shapes() -> dict[str, tuple[int, ...]]:
-    """Names and shapes. The file has a line for layers of one shape: the name with *, the shape, the layers' numbers."""
-    return dict(_expanded(_TENSORS.read_text().splitlines()))
-
-
-def _expanded(lines: list[str]) -> Iterator[tuple[str, tuple[int, ...]]]:
-    for line in lines:
-        name, axes, *layers = line.split("\t")
-        shape = () if axes == "-" else tuple(map(int, axes.split()))
-        for numbers in layers[0].split(",") if layers else ():
-            first, _, last = numbers.partition("-")
-            for layer in range(int(first), int(last or first) + 1):
-                yield name.replace("*", str(layer)), shape
-        if not layers:
-            yield name, shape
+def e2b_shapes() -> Shapes:
+    """Names and shapes of its publisher's tensors."""
+    return read_shapes(FOLDER / "gemma4_e2b_tensors.tsv")
 
 
 def e2b_tensors(manifest: Manifest) -> dict[str, Tensor]:

@@ -1,5 +1,6 @@
 """A plan run by its meanings alone, op by op, states as plain arrays: what every executor is held against."""
 
+import dataclasses
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -9,7 +10,7 @@ from gpu_ops import read_back
 
 from doppler_core.plan.constants import make
 from doppler_core.plan.meaning import MEANINGS
-from doppler_core.plan.op import ROWS, Op, Plan, State
+from doppler_core.plan.op import ROWS, Op, Plan, State, Weight
 from doppler_core.plan.operands import Operands, Tables
 from doppler_core.plan.signature import per_sequence
 from doppler_core.weights.storage import to_f32
@@ -52,14 +53,22 @@ class Oracle:
                 self.states[op.output.name] = result
             else:
                 values[op.output.name] = result
+            if op.output == ROWS:  # as on a device, the ops after it read what it wrote
+                tables = dataclasses.replace(tables, rows=result)
         return values
 
     def _given(self, op: Op, values: Values) -> Operands:
         return Operands(
             [self.states[one.name] if isinstance(one, State) else values[one.name] for one in op.inputs],
-            [self._weights[weight.name] for weight in op.weights],
+            [self._rows(weight) for weight in op.weights],
             [self._constants[constant.name] for constant in op.constants],
         )
+
+    def _rows(self, weight: Weight) -> npt.NDArray[np.float32]:
+        """Those that the op reads."""
+        section = weight.section
+        values: npt.NDArray[np.float32] = self._weights[weight.name]
+        return values if section is None else values[section.first : section.first + section.count]
 
     @staticmethod
     def _tables(op: Op, tables: Tables) -> Tables:

@@ -8,7 +8,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from doppler_core.device.adapters import GpuAdapter, choose_adapter
@@ -33,10 +33,11 @@ from doppler_core.errors import (
 from doppler_core.manifest.digest import verify_digests
 from doppler_core.manifest.load import load_manifest, manifest_json
 from doppler_core.manifest.model import Manifest
+from doppler_core.plan.activations import with_f32_activations
 from doppler_core.plan.check import check
 from doppler_core.plan.cost import gpu_resident, numpy_matrices, numpy_resident
-from doppler_core.plan.op import Plan
-from doppler_core.plan.profile import AdapterFacts, apply_profile, choose_profile
+from doppler_core.plan.op import Finding, Plan
+from doppler_core.plan.profile import AdapterFacts, Profile, apply_profile, choose_profile
 from doppler_core.plan.room import Room
 from doppler_core.settings import EngineSettings, Progress
 from doppler_core.text.chat import choose_format
@@ -76,16 +77,17 @@ def lower_model(
     left = memory.room(settings.memory_limit) if _counts(adapter, settings.memory_limit) else None
     wanted = _wanted(model_type.capabilities(manifest), settings, None if adapter is None else left)
     facts = _facts(adapter, manifest)
+    named = adapter is not None or settings.kernel_profile is not None
+    profile = choose_profile(settings.kernel_profile, facts) if named else None
+    computed, changes = _as_computed(manifest, adapter, profile)
     notes: dict[str, None] = {}
 
     def lower(room: Room) -> Plan:
-        sized = _with_context_length(manifest, room.context_length)
+        sized = _with_context_length(computed, room.context_length)
         plan = check(model_type.lower(sized, files.tensors, room))
+        plan = replace(plan, findings=(*changes, *plan.findings))
         notes.update(dict.fromkeys(verify_digests(manifest, _kernels_run(manifest, plan))))
-        if adapter is None and settings.kernel_profile is None:
-            return plan
-        profile = choose_profile(settings.kernel_profile, facts)
-        return check(apply_profile(plan, profile, facts.storage_buffers))
+        return plan if profile is None else check(apply_profile(plan, profile, facts.storage_buffers))
 
     try:
         fixed = Fixed(settings.slots is not None, settings.context_length is not None)
@@ -95,7 +97,7 @@ def lower_model(
     for note in notes:
         logger.info("%s: %s", plan.model, note)
     return Lowered(
-        files, _with_context_length(manifest, room.context_length), model_type, plan, room, adapter
+        files, _with_context_length(computed, room.context_length), model_type, plan, room, adapter
     )
 
 
@@ -256,6 +258,17 @@ def _facts(adapter: GpuAdapter | None, manifest: Manifest) -> AdapterFacts:
         adapter.native.limits["max-storage-buffers-per-shader-stage"],
         weights,
     )
+
+
+def _as_computed(
+    manifest: Manifest, adapter: GpuAdapter | None, profile: Profile | None
+) -> tuple[Manifest, tuple[Finding, ...]]:
+    """The manifest with the activations that the executor computes with, and what that changes."""
+    if adapter is None:
+        return with_f32_activations(manifest, "NumPy computes in f32")
+    if profile is not None and profile.activations == "f32":
+        return with_f32_activations(manifest, f"the kernel profile {profile.name} says so")
+    return manifest, ()
 
 
 def _kernels_run(manifest: Manifest, plan: Plan) -> set[str]:

@@ -51,20 +51,20 @@ def _mix_cached(stack: Stack, layer: Layer, a: Value) -> Value:
     return build.emit("cached_attention", "attention", number, [q, state], q.shape, params=params, note=note)
 
 
-def keep(stack: Stack, layer: Layer, x: Value) -> None:
-    """Put the layer's keys and values into its state, and no more of the layer: nobody reads what it would give."""
+def keep(stack: Stack, layer: Layer, x: Value, note: str) -> None:
+    """Put the layer's keys and values into its state, and no more of the layer; `note` says why."""
     assert stack.states is not None
     a = stack.build.norm("input_norm", layer.number, x, stack.norm)
     k, v = _normed_keys_values(stack, layer, *_keys_values(stack, layer, a))
-    _store(stack, layer, rotate(stack, "rope_k", layer, k, layer.kv_heads), v)
+    _store(stack, layer, rotate(stack, "rope_k", layer, k, layer.kv_heads), v, note)
 
 
-def _store(stack: Stack, layer: Layer, k: Value, v: Value) -> None:
+def _store(stack: Stack, layer: Layer, k: Value, v: Value, note: str = "") -> None:
     assert stack.states is not None
     state = stack.states[layer.number]
     size = {"columns": k.columns, "head_dim": layer.head_dim, "capacity": state.capacity}
     stack.build.emit(
-        "store", "store", layer.number, [k, v, state], state, params={**size, "value_norm": False}
+        "store", "store", layer.number, [k, v, state], state, params={**size, "value_norm": False}, note=note
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from doppler_core.errors import PlanError
 from doppler_core.plan.names import TensorNames
 from doppler_core.plan.op import Finding
-from doppler_core.plan.steps import Steps
+from doppler_core.plan.steps import Place, Steps
 from doppler_core.weights.policy import role
 
 _TOWERS = {"vision": "the vision tower", "audio": "the audio tower", "projector": "the towers' projections"}
@@ -14,31 +14,41 @@ _TOWERS = {"vision": "the vision tower", "audio": "the audio tower", "projector"
 def step_findings(phases: Sequence[Steps]) -> Iterator[Finding]:
     """Void steps and kernels that no step uses, over all phases; PlanError on a step that nothing asked for.
 
-    Steps outside the layers belong to every phase: one of them is enough to use them.
+    Steps outside the layers belong to every phase, those of a list to every phase that runs it: one of these is enough
+    to use them, or to say why they are void.
     """
-    everywhere = {place for steps in phases for place in steps.asked if place.layer is None}
-    void: dict[tuple[str, str, str], list[int]] = {}
+    asked = {(_list(steps, place), place) for steps in phases for place in steps.asked}
+    reasons = {
+        (_list(steps, place), place): reason for steps in phases for place, reason in steps.voided.items()
+    }
+    void: dict[tuple[str, str, str], set[int]] = {}
     outside: dict[str, str] = {}
     for steps in phases:
         for place in steps.declared:
-            if place in steps.asked or place in everywhere:
+            if (_list(steps, place), place) in asked:
                 continue
-            if place not in steps.voided:
+            reason = reasons.get((_list(steps, place), place))
+            if reason is None:
                 raise PlanError(
                     f"step {place} is declared, but this architecture has no such op; remove the step"
                 )
             if place.layer is None:
-                outside[place.role] = steps.voided[place]
+                outside[place.role] = reason
             else:
-                void.setdefault((steps.phase_list, place.role, steps.voided[place]), []).append(place.layer)
+                void.setdefault((steps.phase_list, place.role, reason), set()).add(place.layer)
     for name, reason in outside.items():
         yield Finding(f"execution: {name}", "void", reason)
     for (phase_list, name, reason), layers in void.items():
-        yield Finding(f"execution.{phase_list}: {name} of layers {_ranges(layers)}", "void", reason)
+        yield Finding(f"execution.{phase_list}: {name} of layers {_ranges(sorted(layers))}", "void", reason)
     used = {steps.declared[place].kernel for steps in phases for place in steps.asked}
     for key in phases[0].kernels:
         if key not in used:
             yield Finding(f"execution.kernels.{key}", "unused", "no step of the phases that run names it")
+
+
+def _list(steps: Steps, place: Place) -> str:
+    """The list that a step stands in, "" for those outside the layers."""
+    return "" if place.layer is None else steps.phase_list
 
 
 def tensor_findings(names: TensorNames, reasons: Mapping[str, str]) -> Iterator[Finding]:

@@ -93,11 +93,11 @@ class TensorNames:
         """The weight of a role."""
         return self.named(self.name(role, layer))
 
-    def name(self, role: str, layer: int | None) -> str:
-        """What this publisher calls the weight of a role."""
+    def name(self, role: str, layer: int | None, prefix: str | None = None) -> str:
+        """What this publisher calls the weight of a role. prefix: of the stack that it is in, where that is another."""
         if role in BARE_MODULES:
-            return self._place(BARE_MODULES[role], layer)
-        return f"{self._place(MODULES[role], layer)}.weight"
+            return self._place(BARE_MODULES[role], layer, prefix)
+        return f"{self._place(MODULES[role], layer, prefix)}.weight"
 
     def head(self) -> Tensor:
         """The output head's own weight, which stands beside the text stack and not in it."""
@@ -109,7 +109,7 @@ class TensorNames:
 
         prefix: of the stack whose factor it is, where that is not the one its weights are in.
         """
-        name = self._place("layer_scalar", layer, prefix)
+        name = self.name("layer_scalar", layer, prefix)
         if name not in self._tensors:
             return 1.0
         tensor = self.named(name)

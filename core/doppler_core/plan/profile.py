@@ -8,7 +8,7 @@ import difflib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from doppler_core.errors import ManifestError
 from doppler_core.manifest.digest import kernel_digest
@@ -54,12 +54,16 @@ class Substitution:
 
 @dataclass(frozen=True)
 class Profile:
-    """A named list of substitutions, of which the first that fits an op is made, and fusions made after them."""
+    """A named list of substitutions, of which the first that fits an op is made, and fusions made after them.
+
+    activations: the type that activations have in place of the manifest's (plan.activations); None = the manifest's.
+    """
 
     name: str
     when: Mapping[str, tuple[Any, ...]] | None
     substitutions: tuple[Substitution, ...]
     fusions: tuple[Fusion, ...] = ()
+    activations: Literal["f32"] | None = None
 
     def matches(self, facts: AdapterFacts) -> bool:
         """Whether the profile is meant for such a GPU adapter."""
@@ -164,6 +168,7 @@ def _read(data: Mapping[str, Any]) -> Profile:
             for rule in data["substitutions"]
         ),
         fusions=tuple(_read_fusion(rule) for rule in data.get("fusions", ())),
+        activations=data.get("activations"),
     )
 
 

@@ -187,9 +187,3 @@ class Steps:
     def void(self, role: str, layer: int | None, reason: str) -> None:
         """Say that this layer has no such op, should the manifest declare it."""
         self.voided[Place(role, layer)] = reason
-
-    def void_rest(self, layer: int, reason: str) -> None:
-        """Say that this layer has no op of the declared steps that nothing has asked for yet."""
-        for place in self.declared:
-            if place.layer == layer and place not in self.asked:
-                self.voided[place] = reason
