@@ -20,7 +20,7 @@ from doppler_plugins.conversion import resolve_checkpoint
 from doppler_plugins.model_types.causal import CausalModelType
 
 FOLDER = Path(__file__).parent / "goldens"
-MODELS = ("gemma3", "gemma4", "gemma4_dense")
+MODELS = ("gemma3", "gemma4", "gemma4_dense", "gemma4_moe")
 # Relative to the largest value of a layer: f32 both, sums in another order.
 TOLERANCE = 5e-5
 CHUNK = 8  # rows of a step at most: with the window of 8, a ring of 16 rows for 64 positions
