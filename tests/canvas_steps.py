@@ -11,6 +11,9 @@ from doppler_core.plan.meaning import MEANINGS
 from doppler_core.plan.op import Scalar
 from doppler_core.plan.operands import Operands, Tables
 
+# 99.9 % of a normal distribution: passed once in a thousand seeds, and the seeds of tests are fixed.
+EXTREME = 3.09
+
 
 def canvas_step(
     lengths: Sequence[int],
@@ -68,3 +71,26 @@ def drawn_picks(draw: np.random.Generator, rows: int, vocabulary: int) -> np.nda
 def numbers(table: np.ndarray, columns: slice | Sequence[int]) -> np.ndarray:
     """Words of a table as the f32 they are the bits of."""
     return np.ascontiguousarray(table[:, columns]).view(np.float32)
+
+
+def surprising(counts: np.ndarray, expected: np.ndarray) -> bool:
+    """Whether chi-squared finds counts as far from what is expected as once in a thousand times (Wilson and Hilferty)."""
+    degrees = len(counts) - 1
+    part = 2 / (9 * degrees)
+    return bool(((counts - expected) ** 2 / expected).sum() > degrees * (1 - part + EXTREME * part**0.5) ** 3)
+
+
+def softmax(logits: np.ndarray, temperature: float) -> np.ndarray:
+    """In f64, of whole rows."""
+    z = logits.astype(np.float64) / temperature
+    weights = np.exp(z - z.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True)
+
+
+def assert_drawn(tokens: np.ndarray, shares: np.ndarray, u: np.ndarray, tolerance: float) -> None:
+    """Each row's token is possible and lies where the running sum of its shares passes u, or within rounding of it."""
+    ends = np.cumsum(shares, -1)
+    for row, token in enumerate(tokens):
+        assert shares[row, token] > 0
+        assert ends[row, token] - shares[row, token] <= u[row] + tolerance
+        assert ends[row, token] >= u[row] - tolerance

@@ -1,7 +1,7 @@
 // noise: what chance adds to each position of a canvas in this step, into its line of the state (plan.canvas.step_noise).
 // rows u32 [T, 4] (second column: position, third: slot); slots u32 [S, 4] (fourth column: place); sampling u32 [S, 16];
-// output, a state, u32 [places * capacity, 2], of which only these lines change: the bits of an f32 in [0, 1), a token.
-// Both are exact: of words 0 and 1 of the counter (position, steps left, 1, 0).
+// output, a state, u32 [places * capacity, 2], of which only these lines change: the bits of an f32 between 0 and 1, a
+// token. Both are exact: of words 0 and 1 of the counter (position, steps left, 1, 0).
 //!include step.wgsl
 //!include state_line.wgsl
 //!include philox.wgsl
@@ -30,6 +30,6 @@ fn main(
     let settings = rows[row].z * 4u;
     let key = vec2<u32>(sampling[settings + 1u].w, sampling[settings + 2u].x);
     let words = philox(vec4<u32>(rows[row].y, sampling[settings + 2u].z, 1u, 0u), key);
-    let u = f32(words.x >> 8u) / 16777216.0;
+    let u = (f32(words.x >> 9u) + 0.5) / 8388608.0;
     output[state_line(rows[row])] = vec2<u32>(bitcast<u32>(u), product(words.y, params.vocabulary).y);
 }

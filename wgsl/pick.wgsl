@@ -1,9 +1,9 @@
 // pick: what each row's weights choose: a sample, the likeliest token, the entropy, what the weights sum to.
 // rows u32 [T, 4] (second column: position, third: slot); slots u32 [S, 4] (fourth column: place); sampling u32 [S, 16];
 // hidden f32 [T, inner], inner a multiple of 4; tally, a state, u32 [places * capacity, tally_columns] by fours (tally.wgsl);
-// noise, a state, u32 [places * capacity, 2], whose first word is the bits of an f32 in [0, 1); weight, the head, f16 or f32
-// [columns, inner]; output u32 [T, 4]: the sample, the likeliest token, the bits of the entropy in nats and of 1 / the sum
-// of exp((logit - greatest) / temperature): of NaN where a logit is one.
+// noise, a state, u32 [places * capacity, 2], whose first word is the bits of an f32 between 0 and 1; weight, the head, f16
+// or f32 [vocabulary, inner]; output u32 [T, 4]: the sample, the likeliest token, the bits of the entropy in nats and of
+// 1 / the sum of exp((logit - greatest) / temperature): of NaN where a logit is one.
 // The sample is the first token at which the running sum exceeds noise * the sum of all. It is looked for by the block of 256
 // tokens, and in its block by their logits, made again: hidden weight^T, capped softly where cap is above 0.
 // The head is bound in sections of whole blocks: a dispatch does the rows whose block begins in [first_row, first_row +

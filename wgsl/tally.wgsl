@@ -2,9 +2,9 @@
 // rows u32 [T, 4] (second column: position, third: slot); slots u32 [S, 4] (fourth column: place); sampling u32 [S, 16];
 // input f32 [T, columns], read as bits, of the tokens from `first` on, a multiple of 256; output, a state, u32
 // [places * capacity, output_columns] by fours. The first four of a line: the greatest logit before this tile and with it
-// (bits), 0, 0; then of each block of 256 tokens: the greatest logit, the sum of the weights exp((logit - greatest) /
-// temperature), that of weight * (logit - greatest) / temperature (bits), the token of the greatest, of equal ones the
-// first. A NaN is the greatest. One workgroup per row, 8 threads a block; sums in f32.
+// (bits), two that nobody reads. Then of each block of 256 tokens: the greatest logit, the sum of the weights exp((logit -
+// greatest) / temperature), that of weight * (logit - greatest) / temperature (bits), the token of the greatest, of equal
+// ones the first. A NaN is the greatest. One workgroup per row, 8 threads a block; sums in f32.
 //!include step.wgsl
 //!include state_line.wgsl
 //!include below.wgsl
@@ -82,6 +82,6 @@ fn main(
     let best = strongest(thread, greatest);
     if (thread == 0u) {
         let before = select(order(output[line].y), NOTHING, params.first == 0u);
-        output[line] = vec4<u32>(ordered_bits(before), ordered_bits(max(before, best.x)), 0u, 0u);
+        output[line] = vec4<u32>(ordered_bits(before), ordered_bits(max(before, best.x)), output[line].zw);
     }
 }

@@ -14,7 +14,7 @@ The answer is the likeliest token of each position in the last step. Formulas: D
 
 States, one line a position of a place's canvas, at place * C + position % C:
     canvas   u32 [., 4]      the token, whether it was accepted, the likeliest token, the bits of the entropy
-    noise    u32 [., 2]      bits of u, an f32 in [0, 1), and a random token
+    noise    u32 [., 2]      bits of u, an f32 above 0 and below 1, and a random token
     tally    u32 [., 4 + 4B] what is known of the weights, by the block of 256 tokens (plan.canvas_meaning.tally)
     soft     f32 [., hidden]
 """
@@ -76,11 +76,11 @@ def step_noise(
 ) -> npt.NDArray[np.uint32]:
     """Noise of a step for positions of a sequence, [n] -> u32 [n, 2]: bits of u, and a random token.
 
-    Words 0 and 1 of the counter (position, left, 1, 0). It depends on nothing else: not on the batch, nor on the
-    device.
+    Words 0 and 1 of the counter (position, left, 1, 0): u is (word / 2^9, rounded down, + 1/2) / 2^23, so that chance
+    never draws a token for being the first one. It depends on nothing else: not on the batch, nor on the device.
     """
     words = _words(seed, positions, left, _STEP)
-    u = (words[:, 0] >> np.uint32(8)).astype(np.float32) * np.float32(2.0**-24)
+    u = ((words[:, 0] >> np.uint32(9)).astype(np.float32) + np.float32(0.5)) * np.float32(2.0**-23)
     return np.stack([u.view(np.uint32), _token(words[:, 1], vocabulary)], -1)
 
 

@@ -24,9 +24,7 @@ from doppler_core.plan.sampling_meaning import scaled
 
 Lines = npt.NDArray[np.int64]
 
-HEAD = (
-    4  # words of a tally before its blocks: the greatest logit before a tile and with it, two that are zero
-)
+HEAD = 4  # words of a tally before its blocks: the greatest logit before a tile and with it, two that nobody reads
 MOST, SUM, SLOPE, BEST = range(4)  # words of a block
 
 
