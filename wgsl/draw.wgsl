@@ -3,7 +3,7 @@
 // output u32 [S, 1]: NO_TOKEN where all are -inf, BROKEN where one is NaN. One workgroup per slot.
 // The draw is the greatest of logit / temperature + Gumbel noise. exp, log and the division round as the device does.
 //!include step.wgsl
-//!include order.wgsl
+//!include below.wgsl
 //!include shortlist.wgsl
 //!include philox.wgsl
 
@@ -28,18 +28,17 @@ fn order_of(id: u32) -> u32 {
     return order(input[base + id]);
 }
 
-// (logit - the best) / temperature.
-fn below(order: u32) -> f32 {
-    return select(max((ordered_value(order) - ordered_value(peak)) / temperature, -100.0), 0.0, order == peak);
+fn below_peak(order: u32) -> f32 {
+    return below(order, peak, temperature);
 }
 
 fn weight(order: u32) -> u32 {
-    return select(u32(exp(below(order)) * WHOLE), u32(WHOLE), order == peak);
+    return select(u32(exp(below_peak(order)) * WHOLE), u32(WHOLE), order == peak);
 }
 
 // A token's score: its logit and its noise, as an order.
 fn scored(order_here: u32, id: u32, word: u32) -> vec2<u32> {
-    return vec2<u32>(order(bitcast<u32>(below(order_here) + noise(word))), id);
+    return vec2<u32>(order(bitcast<u32>(below_peak(order_here) + noise(word))), id);
 }
 
 @compute @workgroup_size(256)
@@ -96,7 +95,7 @@ fn main(
     if (count <= BINS) {
         for (var at = thread; at < count; at += THREADS) {
             let token = in_bin(at);
-            if (survives(token.x, token.y, cut) && below(token.x) >= least) {
+            if (survives(token.x, token.y, cut) && below_peak(token.x) >= least) {
                 let words = philox(vec4<u32>(position, token.y / 4u, 0u, 0u), key);
                 winner = stronger(winner, scored(token.x, token.y, words[token.y % 4u]));
             }
@@ -106,11 +105,11 @@ fn main(
             let found = orders_of(four_from(first));
             let top = max(max(found.x, found.y), max(found.z, found.w));
             // A branch, as in the search.
-            for (var turn = u32(top >= cut.x && below(top) >= least); turn > 0u; turn--) {
+            for (var turn = u32(top >= cut.x && below_peak(top) >= least); turn > 0u; turn--) {
                 let words = philox(vec4<u32>(position, first / 4u, 0u, 0u), key);
                 for (var part = 0u; part < 4u; part++) {
                     let id = first + part;
-                    if (id < params.columns && survives(found[part], id, cut) && below(found[part]) >= least) {
+                    if (id < params.columns && survives(found[part], id, cut) && below_peak(found[part]) >= least) {
                         winner = stronger(winner, scored(found[part], id, words[part]));
                     }
                 }

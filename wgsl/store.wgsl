@@ -7,6 +7,7 @@
 // HAS_VALUE_NORM: each head of v is divided by its root mean square first, v * rsqrt(mean(v^2) + eps).
 // One workgroup per row and head; a thread stores pairs of values, which never share a word with another's.
 //!include step.wgsl
+//!include state_line.wgsl
 //!include norm_factor.wgsl
 //!include workgroup_sum.wgsl
 
@@ -89,8 +90,7 @@ fn main(
     let from_k = index / heads * params.k_columns + params.k_first + head;
     let from_v = index / heads * params.v_columns + params.v_first + head;
     let pairs = params.columns / 2u;
-    let line = slots[row.z].w * params.capacity + row.y % params.capacity;
-    let target_pair = line * params.columns + head / 2u;
+    let target_pair = state_line(row) * params.columns + head / 2u;
     let angles = row.y * (params.head_dim / 2u);
 
     var key_scale = 1.0;

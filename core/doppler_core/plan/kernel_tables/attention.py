@@ -92,7 +92,7 @@ def _cached_row(file: str, workgroup_size: int, head_dim: int) -> Signature:
         overrides={
             "STATE_IS_F16": True,
             "HAS_SOFTCAP": False,
-            "WEIGHT_IS_F16": False,
+            "WEIGHT_IS_F16": True,
             "HAS_NORM": False,
             "HAS_ROTATION": False,
         },

@@ -137,7 +137,7 @@ _PROJECTIONS = Signature(
     iterations=lambda params, longest: (
         tiles(number(params, "inner"), 1024) + 9 * tiles(number(params, "inner"), 512) + 12
     ),
-    overrides={"WEIGHT_IS_F16": False, "HAS_B": False, "HAS_C": False},
+    overrides={"WEIGHT_IS_F16": True, "HAS_B": False, "HAS_C": False},
     multiples={"inner": 32},
 )
 

@@ -43,7 +43,7 @@ _GATHER = Signature(
     file="gather.wgsl",
     entry="main",
     meaning="gather",
-    operands=(ROWS, Operand("table", "weight", ("f16", "f32"), "u32", half="WEIGHT_IS_F16"), OUTPUT),
+    operands=(ROWS, Operand("weight", "weight", ("f16", "f32"), "u32", half="WEIGHT_IS_F16"), OUTPUT),
     params={"scale": "f32", "columns": "u32", "first_row": "u32", "row_count": "u32"},
     workgroup_size=256,
     groups=lambda rows, sequences, params: tiles(rows * number(params, "columns"), 1024),
@@ -101,7 +101,7 @@ _RMSNORM = Signature(
     workgroup_size=64,
     groups=lambda rows, sequences, params: rows * number(params, "segments"),
     iterations=lambda params, longest: 2 * tiles(number(params, "columns"), 64) + 6,
-    overrides={"WEIGHT_IS_F16": False, "HAS_WEIGHT": True, "HAS_RESIDUAL": False},
+    overrides={"WEIGHT_IS_F16": True, "HAS_WEIGHT": True, "HAS_RESIDUAL": False},
 )
 
 _RMSNORM_SUBGROUP = replace(
@@ -137,7 +137,7 @@ _ROPE = Signature(
     workgroup_size=64,
     groups=lambda rows, sequences, params: rows * number(params, "heads"),
     iterations=lambda params, longest: 2 * tiles(number(params, "head_dim"), 64) + 6,
-    overrides={"WEIGHT_IS_F16": False, "HAS_NORM": False},
+    overrides={"WEIGHT_IS_F16": True, "HAS_NORM": False},
 )
 
 _ROPE_SUBGROUP = replace(
@@ -188,7 +188,7 @@ _STORE = Signature(
     iterations=lambda params, longest: 3 * tiles(number(params, "head_dim"), 64) + 12,
     overrides={
         "STATE_IS_F16": True,
-        "WEIGHT_IS_F16": False,
+        "WEIGHT_IS_F16": True,
         "HAS_KEY_NORM": False,
         "HAS_ROTATION": False,
         "HAS_VALUE_NORM": False,
