@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from canvas_steps import (
+    UNTOUCHED,
     assert_drawn,
     canvas_step,
     drawn_noise,
@@ -21,7 +22,7 @@ from canvas_steps import (
     tallied,
 )
 from gpu_ops import Case, Kept, feed, software_gpu, tensor
-from sampling_steps import awkward_logits
+from sampling_steps import KINDS, awkward_logits
 
 from doppler_core.device.executor import StepTables
 from doppler_core.device.limits import sections
@@ -63,13 +64,14 @@ def case(
     )
 
 
+def bits_as_numbers(words: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(words).view(np.float32)
+
+
 def assert_numbers(found: np.ndarray, expected: np.ndarray) -> None:
     """Bits of f32 that stand for nearly the same numbers."""
     np.testing.assert_allclose(
-        np.ascontiguousarray(found).view(np.float32),
-        np.ascontiguousarray(expected).view(np.float32),
-        rtol=TOLERANCE,
-        atol=TOLERANCE,
+        bits_as_numbers(found), bits_as_numbers(expected), rtol=TOLERANCE, atol=TOLERANCE
     )
 
 
@@ -109,37 +111,22 @@ def test_noise_is_the_same_to_the_bit(vocabulary: int) -> None:
     np.testing.assert_array_equal(one.run(), one.expected())
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "plain",
-        "ties",
-        "equal",
-        "zeros",
-        "forbidden",
-        "none allowed",
-        "two infinite",
-        "nan",
-        "negative nan",
-        "huge",
-    ],
-)
 @pytest.mark.parametrize(("columns", "first"), [(1, 0), (255, 256), (257, 0), (9000, 512)])
-def test_logits_are_tallied_by_the_block(kind: str, columns: int, first: int) -> None:
-    step = awkward_step()
-    logits = awkward_logits(np.random.default_rng(columns), len(step.rows), columns, kind)
+def test_logits_are_tallied_by_the_block(columns: int, first: int) -> None:
+    step, draw = awkward_step(), np.random.default_rng(columns)
+    kinds = [KINDS[row % len(KINDS)] for row in range(len(step.rows))]
+    logits = np.concatenate([awkward_logits(draw, 1, columns, kind) for kind in kinds])
     tally = empty_tally(LINES, first + columns + 300)
     tally[:, 1] = np.float32(1.5).view(np.uint32)  # the greatest so far
     one = replace(case("tally", step, [tally], columns=columns, first=first), inputs=[logits])
     found, expected = (each.reshape(LINES, -1, 4) for each in (one.run(), one.expected()))
     np.testing.assert_array_equal(found[:, 1:, 3], expected[:, 1:, 3])  # tokens
-    # Where a logit is none, what its block sums to is of no use, and nobody uses it.
-    broken = np.isnan(np.ascontiguousarray(expected[..., 0]).view(np.float32)) & (
-        expected[..., 3] != 0xDEADBEEF
-    )
-    for word in range(3):
-        assert_numbers(np.where(broken, 0, found[..., word]), np.where(broken, 0, expected[..., word]))
-    assert np.isnan(np.ascontiguousarray(found[broken][:, 0]).view(np.float32)).all()
+    # Where a logit is a NaN, so is the greatest of its block, and what its weights sum to is of no use.
+    broken = np.isnan(bits_as_numbers(expected[:, 1:, 0])) & (expected[:, 1:, 3] != UNTOUCHED)
+    assert broken.any()
+    assert np.isnan(bits_as_numbers(found[:, 1:, 0][broken])).all()
+    assert_numbers(found[:, 1:, :3][~broken], expected[:, 1:, :3][~broken])
+    assert_numbers(found[:, 0], expected[:, 0])
 
 
 def blending(
@@ -201,7 +188,7 @@ def test_more_rows_than_a_workgroup_makes_are_blended() -> None:
 
 @pytest.mark.parametrize("dtype", DENSE)
 @pytest.mark.parametrize("first", [0, 256])
-@pytest.mark.parametrize("section_rows", [256, 300, 512])
+@pytest.mark.parametrize("section_rows", [256, 300])
 def test_a_tile_above_the_binding_limit_is_blended_in_parts(
     dtype: StorageType, first: int, section_rows: int
 ) -> None:
@@ -280,7 +267,7 @@ def test_a_greedy_step_takes_the_likeliest_token() -> None:
 
 @pytest.mark.parametrize("greedy", [False, True])
 @pytest.mark.parametrize("dtype", DENSE)
-@pytest.mark.parametrize("section_rows", [256, 512, 1300])
+@pytest.mark.parametrize("section_rows", [256, 1300])
 def test_a_head_above_the_binding_limit_is_looked_up_in_parts(
     section_rows: int, dtype: StorageType, greedy: bool
 ) -> None:
