@@ -35,7 +35,8 @@ from doppler_core.weights.tensor import Tensor
 
 Rows = npt.NDArray[np.uint32]
 
-_KEPT_ROWS = 16  # of a step whose calls are kept for the next of its size: decoding binds once
+# Rows of a step whose calls are kept for the next of its size: decoding binds once. Canvases are taken on many times.
+_KEPT_ROWS = 16
 _KEPT = 32
 
 
@@ -211,14 +212,14 @@ class NumpyExecutor:
         return found
 
     def _bind_whole(self, chosen: Chosen, step: StepTables) -> Bound:
-        """The step as one lane; that of a small step is used again for the next of its size."""
+        """The step as one lane; that of a small step, or of canvases, is used again for the next of its size."""
         key = (chosen.phase, step.active, len(step.rows), len(step.slots))
         if key in self._bound:
             return self._bound[key]
         sampling = np.zeros((len(step.slots), SAMPLING.columns), np.uint32)
         lane = whole(Tables(step.rows, step.slots, sampling))
         bound = bind(chosen.phase, chosen.groups, self._open(), lane)
-        if len(step.rows) <= _KEPT_ROWS:
+        if len(step.rows) <= _KEPT_ROWS or self._bounds[chosen.phase].canvas:
             if len(self._bound) == _KEPT:
                 self._bound.clear()
             self._bound[key] = bound

@@ -12,17 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from doppler_core.device.numpy_call import Call
-from doppler_core.device.numpy_products import Columns, multiply, shares
+from doppler_core.device.numpy_products import multiply_values, shares
 from doppler_core.device.numpy_weights import BLOCK_BYTES
 from doppler_core.plan.expert_meaning import unpaired
-from doppler_core.plan.op import Section
 
 Indices = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True)
 class Wanting:
-    """The routes of an expert: which rows want it, and as the how manieth of theirs."""
+    """The routes to an expert: the rows that want it, and which of its row's routes each is."""
 
     expert: int
     rows: Indices
@@ -82,9 +81,9 @@ def _multiply(call: Call, part: ExpertPart) -> None:
     x = call.inputs[0].reshape(len(call.inputs[0]), -1, inner)
     own = x[rows, nth] if call.params["own_inputs"] else x[rows, 0]
     width = part.stop - part.first
-    block = call.weights[0].section(Section(part.wanting.expert * columns + part.first, width))
+    begin = part.wanting.expert * columns
     products = np.empty((len(rows), width), np.float32)
-    multiply(own, block, products, Columns(0, width))
+    multiply_values(own, call.weights[0].values(begin + part.first, begin + part.stop), products)
     lines = call.output.reshape(len(call.output), parts, -1, columns // parts)
     which, first = divmod(part.first, columns // parts)
     lines[rows, which, nth, first : first + width] = products

@@ -67,8 +67,11 @@ def shares(parts: Sequence[PartT], work: int, threads: int) -> Sequence[Sequence
 
 def multiply(x: Array, weight: NumpyWeight, out: Array, part: Columns) -> None:
     """out[:, part] = x W^T. x [R, inner], W [columns, inner], out [R, columns], each row contiguous."""
-    values = weight.values(part.first, part.stop)
-    target = out[:, part.first : part.stop]
+    multiply_values(x, weight.values(part.first, part.stop), out[:, part.first : part.stop])
+
+
+def multiply_values(x: Array, values: Array, target: Array) -> None:
+    """target = x V^T. x [R, inner], values [columns, inner], target [R, columns], each row contiguous."""
     rows = len(x)
     block = _block(rows, values.shape[1]) if 1 < rows <= FEW_ROWS else 0
     whole = len(values) // block * block if block else 0
