@@ -35,3 +35,25 @@ def test_three_hundred_texts_of_random_tokens_validate_against_their_random_sche
         Draft202012Validator.check_schema(schema)
         text = text_of(opened[0], drawn(*opened, JsonSchema(schema), seed))
         check(schema, text)
+
+
+ODD = "".join(map(chr, range(32))) + '\x7f\\u0041"\\'
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"enum": [f"value {number}" for number in range(5000)]},
+        {"enum": [*range(3000), None, True, [1, 2], {"a": "b"}]},
+        {"type": "array", "prefixItems": [{"type": "boolean"}] * 1200, "items": False},
+        {"type": "array", "prefixItems": [{"type": "boolean"}] * 1200, "items": False, "minItems": 1200},
+        {"enum": [ODD]},
+        {"type": "object", "properties": {ODD: {"const": ODD}}, "required": [ODD]},
+    ],
+    ids=["many texts", "many values", "optional places", "places", "odd text", "odd key"],
+)
+def test_a_schema_of_thousands_and_one_of_control_characters_can_be_held(
+    schema: Schema, opened: Opened
+) -> None:
+    for seed in range(3):
+        check(schema, text_of(opened[0], drawn(*opened, JsonSchema(schema), seed, most=20_000)))

@@ -44,7 +44,9 @@ anykey: TEXT
         return rules.terminal(lark_regex(f'"{_CHARACTER}{{{shape.least},{most}}}"'))
 
     def one_of(self, values: Sequence[Any], rules: Rules) -> str:
-        return " | ".join(lark_string(_written(value)) for value in values)
+        # A terminal: a parser has no room for thousands of alternatives.
+        texts = [lark_string(_written(value)) for value in values]
+        return texts[0] if len(texts) == 1 else rules.terminal(" | ".join(texts))
 
 
 def _written(value: Any) -> str:

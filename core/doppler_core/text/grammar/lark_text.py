@@ -4,8 +4,14 @@ import json
 
 
 def lark_string(text: str) -> str:
-    """A text that stands for itself."""
-    return json.dumps(text, ensure_ascii=False)
+    """A text that stands for itself. llguidance reads no `\\u` of control characters."""
+    return f'"{"".join(map(_written, text))}"'
+
+
+def _written(character: str) -> str:
+    if character < " " or character == "\x7f":
+        return f"\\x{ord(character):02x}"
+    return json.dumps(character, ensure_ascii=False)[1:-1]
 
 
 def lark_regex(pattern: str) -> str:

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from doppler_core.errors import InputError
 from doppler_core.text.grammar.form import Grammar
 from doppler_core.text.grammar.library_text import library_text
-from doppler_core.text.grammar.table import TokenTable
+from doppler_core.text.grammar.table import TokenTable, in_words
 
 
 class Constraint:
@@ -29,7 +29,9 @@ class Constraint:
     def accept(self, token: int) -> None:
         """The token that came. InputError: the grammar does not allow it."""
         if not self._matcher.consume_token(token):
-            raise InputError(f"grammar: token {token} is not allowed here: {self._matcher.get_error()[:500]}")
+            raise InputError(
+                f"grammar: token {token} is not allowed here: {in_words(self._matcher.get_error())}"
+            )
 
     def forced(self) -> list[int]:
         """The tokens that must come next, perhaps none. They are not accepted by that: whoever writes them does it."""
@@ -46,7 +48,7 @@ class Constraint:
     def _check(self) -> None:
         """A matcher that has failed says so nowhere else: it allows the end tokens, as if the text were whole."""
         if self._matcher.is_error():
-            raise InputError(f"grammar: {self._matcher.get_error()[:500]}")
+            raise InputError(f"grammar: {in_words(self._matcher.get_error())}")
 
 
 def constraint(table: TokenTable, grammar: Grammar) -> Constraint:

@@ -15,6 +15,7 @@ from doppler_core.text.grammar.schema_merge import Limits, merged
 
 # So many combinations are no schema that somebody wrote for a model.
 _MOST = 256
+_DEEP = 3  # properties within each other that are looked at to tell branches of a oneOf apart
 
 
 def target(root: Mapping[str, Any], ref: str, path: str) -> Any:
@@ -35,8 +36,13 @@ def target(root: Mapping[str, Any], ref: str, path: str) -> Any:
     return found
 
 
-def alternatives(root: Mapping[str, Any], schema: Any, path: str, via: tuple[str, ...] = ()) -> list[Limits]:
-    """What a value may be: it is allowed where one of these allows it. via: the references that led here."""
+def alternatives(
+    root: Mapping[str, Any], schema: Any, path: str, via: tuple[str, ...] = (), checked: bool = True
+) -> list[Limits]:
+    """What a value may be: it is allowed where one of these allows it.
+
+    via: the references that led here. checked: InputError where a value may fit two branches of a oneOf.
+    """
     if isinstance(schema, bool):
         return [{}] if schema else []
     found = limits(schema, path)
@@ -48,15 +54,15 @@ def alternatives(root: Mapping[str, Any], schema: Any, path: str, via: tuple[str
             raise fault(
                 path, "$ref", f"{ref[:100]} is itself, or leads to one that is, with nothing in between"
             )
-        all_of.append(alternatives(root, target(root, ref, path), ref, (*via, ref)))
+        all_of.append(alternatives(root, target(root, ref, path), ref, (*via, ref), checked))
     for index, part in enumerate(combined.get("allOf", ())):
-        all_of.append(alternatives(root, part, f"{path}/allOf/{index}", via))
+        all_of.append(alternatives(root, part, f"{path}/allOf/{index}", via, checked))
     for key in ("anyOf", "oneOf"):
         branches = [
-            alternatives(root, part, f"{path}/{key}/{index}", via)
+            alternatives(root, part, f"{path}/{key}/{index}", via, checked)
             for index, part in enumerate(combined.get(key, ()))
         ]
-        if key == "oneOf":
+        if key == "oneOf" and checked:
             _check_apart(root, branches, path)
         if branches:
             all_of.append(list(itertools.chain(*branches)))
@@ -81,7 +87,8 @@ def _check_apart(root: Mapping[str, Any], branches: list[list[Limits]], path: st
                 )
 
 
-def _apart(root: Mapping[str, Any], one: Limits, other: Limits, path: str) -> bool:
+def _apart(root: Mapping[str, Any], one: Limits, other: Limits, path: str, deep: int = _DEEP) -> bool:
+    """Whether no value fits both, as far as `deep` properties within each other tell: a schema may hold itself."""
     if "enum" in one and "enum" in other:
         return not {*map(canonical, one["enum"])} & {*map(canonical, other["enum"])}
     kinds, others = (_kinds(schema) for schema in (one, other))
@@ -91,21 +98,23 @@ def _apart(root: Mapping[str, Any], one: Limits, other: Limits, path: str) -> bo
         return False
     if _lacks(one, other) and _lacks(other, one):
         return True
+    if not deep:
+        return False
     shared = {*one.get("required", ())} & {*other.get("required", ())}
-    return any(
-        all(
-            _apart(root, left, right, path)
-            for left, right in itertools.product(
-                *(
-                    alternatives(
-                        root, schema.get("properties", {}).get(name, True), f"{path}/properties/{name}"
-                    )
-                    for schema in (one, other)
-                )
-            )
+    return any(_told_apart_by(root, name, (one, other), path, deep - 1) for name in sorted(shared))
+
+
+def _told_apart_by(
+    root: Mapping[str, Any], name: str, pair: tuple[Limits, Limits], path: str, deep: int
+) -> bool:
+    """Whether no value of the property that both require fits both."""
+    each = (
+        alternatives(
+            root, schema.get("properties", {}).get(name, True), f"{path}/properties/{name}", checked=False
         )
-        for name in shared
+        for schema in pair
     )
+    return all(_apart(root, left, right, path, deep) for left, right in itertools.product(*each))
 
 
 def _kinds(schema: Limits) -> set[str]:

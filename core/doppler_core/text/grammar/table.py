@@ -121,6 +121,12 @@ def _check_wanted() -> None:
         raise EngineClosedError("the process ends")
 
 
+def in_words(error: str) -> str:
+    """What a matcher says went wrong."""
+    said = error.removesuffix("<non-verbose/>").strip()
+    return "no text fits it" if said.startswith("NoExtension") else said[:2000]
+
+
 def _compiled(tokens: Any, text: str) -> Any:
     from llguidance import LLMatcher, LLParserLimits
 
@@ -128,6 +134,5 @@ def _compiled(tokens: Any, text: str) -> Any:
     if not matcher.is_error():
         matcher.compute_bitmask()  # a contradiction shows with the first mask
     if matcher.is_error():
-        error = matcher.get_error().removesuffix("<non-verbose/>").strip()
-        raise InputError(f"grammar: {'no text fits it' if error.startswith('NoExtension') else error[:2000]}")
+        raise InputError(f"grammar: {in_words(matcher.get_error())}")
     return matcher

@@ -99,7 +99,7 @@ class _Names:
             case Text():
                 return self._rules.rule(self._notation.text(shape, self._rules))
             case List():
-                return self._rules.rule(f'"[" {self._items(shape, 0)} "]"')
+                return self._rules.rule(f'"[" {self._items(shape)} "]"')
             case Record():
                 return self._rules.rule(f'"{{" {self._inside(shape)} "}}"')
 
@@ -111,12 +111,19 @@ class _Names:
         shape = "WHOLE" if whole else "DECIMAL"
         return self._rules.terminal(" & ".join([shape, *map(lark_regex, limit_patterns(limits.items()))]))
 
-    def _items(self, shape: List, at: int) -> str:
-        """The items of a list from a place on."""
-        comma = '"," ' if at else ""
-        if at < len(shape.first):
-            items = f"{comma}{self.value(shape.first[at])} {self._items(shape, at + 1)}"
-            return items if at < shape.least else f"({items})?"
+    def _items(self, shape: List) -> str:
+        """The items of a list."""
+        found = self._further_items(shape, len(shape.first))
+        for at, one in reversed(list(enumerate(shape.first))):
+            items = f"{self.value(one)} {found}"
+            items = f'"," {items}' if at else items
+            found = items if at < shape.least else f"({items})?"
+            # A rule at every 16th: many places make rules that are neither deep nor long.
+            found = self._rules.rule(found) if at and at % 16 == 0 else found
+        return found
+
+    def _further_items(self, shape: List, at: int) -> str:
+        """Those behind the first `at`, which are of places of their own."""
         least, most = max(0, shape.least - at), None if shape.most is None else shape.most - at
         if shape.rest is None or most == 0:
             return ""
