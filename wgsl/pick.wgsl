@@ -38,6 +38,7 @@ struct Params {
 const BLOCK = 256u; // as many as threads
 const GREEDY = 8u;
 const QUIET_NAN = 0x7fc00000u;
+var<workgroup> chosen: u32; // the block, in which compilers see that all threads have the same
 
 // An amount brought below `total`, so that the running sum of which it is the last one exceeds it.
 fn within(amount: f32, total: f32) -> f32 {
@@ -105,8 +106,11 @@ fn main(
         }
     }
     let certain = broken || (sampling[settings + 2u].y & GREEDY) != 0u;
-    block = select(block, best.y / BLOCK, certain);
-    let first = block * BLOCK - params.first_row;
+    if (thread == 0u) {
+        chosen = select(block, best.y / BLOCK, certain);
+    }
+    let begin = workgroupUniformLoad(&chosen) * BLOCK;
+    let first = begin - params.first_row;
     if (first >= params.row_count) {
         return;
     }
@@ -133,6 +137,6 @@ fn main(
     let last = running[THREADS - 1u];
     let sample = first_of(thread, ends > within(rest, last));
     if (thread == 0u) {
-        output[row] = vec4<u32>(block * BLOCK + sample, best.y, entropy, inverse);
+        output[row] = vec4<u32>(begin + sample, best.y, entropy, inverse);
     }
 }
