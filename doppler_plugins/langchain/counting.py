@@ -26,11 +26,15 @@ def countable(messages: Sequence[Message]) -> tuple[Message, ...]:
         orphans = [
             part for part in message.parts if isinstance(part, ToolResult) and not _take(part, waiting)
         ]
-        if orphans:
-            found += _answered(waiting)
-            waiting = []
-            found.append(Message("assistant", tuple(_call_of(result) for result in orphans)))
-        found.append(message if not orphans else replace(message, parts=tuple(orphans)))
+        if not orphans:
+            found.append(message)
+            continue
+        if taken := tuple(part for part in message.parts if part not in orphans):
+            found.append(replace(message, parts=taken))
+        found += _answered(waiting)
+        waiting = []
+        found.append(Message("assistant", tuple(_call_of(result) for result in orphans)))
+        found.append(replace(message, parts=tuple(orphans)))
     return (*found, *_answered(waiting))
 
 

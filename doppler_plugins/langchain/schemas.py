@@ -12,11 +12,17 @@ from langchain_core.utils.function_calling import convert_to_json_schema, conver
 from pydantic import BaseModel, ValidationError
 from pydantic.v1 import BaseModel as BaseModelV1
 from pydantic.v1 import ValidationError as ValidationErrorV1
+from typing_extensions import is_typeddict
 
 from doppler_core.errors import InputError
+from doppler_core.text.grammar.schema_keys import COMBINING, KEYS
 from doppler_plugins.langchain.errors import OutputError
 
 Described = Mapping[str, Any] | type
+
+_ENVELOPES = ("function", "json_schema")
+_KEYWORDS = frozenset(["type", "enum", "const", *COMBINING, *(key for keys in KEYS.values() for key in keys)])
+_EXPECTED = "expected a pydantic class, a TypedDict or a JSON schema"
 
 
 def json_schema(described: Described) -> dict[str, Any]:
@@ -24,18 +30,28 @@ def json_schema(described: Described) -> dict[str, Any]:
 
     A pydantic class keeps its `$defs`: written out, those of a class that holds itself would have no end.
     """
+    check_described(described)
     if isinstance(described, type) and issubclass(described, BaseModel):
         return described.model_json_schema()
     if isinstance(described, type) and issubclass(described, BaseModelV1):
         return described.schema()
-    if isinstance(described, Mapping) and _is_schema(described):
-        return dict(described)
+    if isinstance(described, Mapping):
+        return _written(described)[1]
     try:
-        return convert_to_json_schema(dict(described) if isinstance(described, Mapping) else described)
+        return convert_to_json_schema(described)
     except (ValueError, TypeError, KeyError) as error:
-        raise InputError(
-            f"no schema: expected a pydantic class, a TypedDict or a JSON schema ({error})"
-        ) from error
+        raise InputError(f"no schema: {_EXPECTED} ({error})") from error
+
+
+def check_described(described: object) -> None:
+    """InputError for what describes no data."""
+    if is_typeddict(described) or (
+        isinstance(described, Mapping) and not _KEYWORDS.isdisjoint(_written(described)[1])
+    ):
+        return
+    if is_pydantic(described) and described not in (BaseModel, BaseModelV1):
+        return
+    raise InputError(f"no schema: {_EXPECTED}, got {described!r}")
 
 
 def is_pydantic(described: object) -> bool:
@@ -47,23 +63,67 @@ def schema_name(described: Described) -> str:
     """What a tool with this schema is called."""
     if isinstance(described, type):
         return described.__name__
-    return str(described.get("name") or described.get("title") or "answer")
+    named, schema = _written(described)
+    return str(named.get("name") or schema.get("title") or "answer")
 
 
 def as_function(described: Described) -> dict[str, Any]:
     """The schema as a tool, in OpenAI's form."""
-    if isinstance(described, Mapping) and "name" not in described and "title" not in described:
-        return _tool({"name": schema_name(described), "parameters": dict(described)})
+    check_described(described)
+    if isinstance(described, Mapping):
+        named, schema = _written(described)
+        said = str(named.get("description") or schema.get("description") or "")
+        return _tool({"name": schema_name(described), "description": said, "parameters": schema})
     try:
-        return _tool(convert_to_openai_function(described))
+        return _tool(whole(convert_to_openai_function(described), described))
     except (ValueError, TypeError) as error:
-        raise InputError(
-            f"no tool: expected a pydantic class, a TypedDict or a JSON schema ({error})"
-        ) from error
+        raise InputError(f"no tool: {_EXPECTED} ({error})") from error
+
+
+def whole(function: dict[str, Any], described: object) -> dict[str, Any]:
+    """The function of a class that holds itself with that class's own schema: LangChain writes references out, and leaves
+    those out that have no end."""
+    if not (isinstance(described, type) and issubclass(described, BaseModel)):
+        return function
+    schema = described.model_json_schema()
+    return {**function, "parameters": schema} if _holds_itself(schema) else function
+
+
+def _holds_itself(schema: Mapping[str, Any]) -> bool:
+    """Whether a definition of it leads back to itself."""
+    leads = {name: _references(one) for name, one in schema.get("$defs", {}).items()}
+    for start, leading_to in leads.items():
+        reached, new = set[str](), set(leading_to)
+        while new:
+            reached |= new
+            new = set().union(*(leads.get(name, set()) for name in new)) - reached
+        if start in reached:
+            return True
+    return False
+
+
+def _references(schema: Any) -> set[str]:
+    if isinstance(schema, Mapping):
+        own = {str(schema["$ref"]).rpartition("/")[2]} if "$ref" in schema else set[str]()
+        return own.union(*map(_references, schema.values()))
+    return set[str]().union(*map(_references, schema)) if isinstance(schema, list) else set()
 
 
 def _tool(function: dict[str, Any]) -> dict[str, Any]:
     return {"type": "function", "function": function}
+
+
+def _written(described: Mapping[str, Any]) -> tuple[Mapping[str, Any], dict[str, Any]]:
+    """What names a schema that is written out, and the schema: a tool, a function, the envelope of an answer's form, or a
+    JSON schema by itself."""
+    inner = described.get(str(described.get("type")))
+    named = inner if isinstance(inner, Mapping) and described["type"] in _ENVELOPES else described
+    for key in ("parameters", "schema", "input_schema"):
+        if isinstance(named.get(key), Mapping) and isinstance(named.get("name"), str):
+            return named, dict(named[key])
+    if named is not described or isinstance(named.get("name"), str):
+        return named, {"type": "object", "properties": {}}  # a function without parameters
+    return {}, dict(described)
 
 
 def strict_json(text: str) -> Any:
@@ -78,7 +138,8 @@ def as_described(data: Any, described: Described | None) -> Any:
     """`data` as the pydantic class that describes it, or as it is. OutputError where it does not fit."""
     try:
         if isinstance(described, type) and issubclass(described, BaseModel):
-            return described.model_validate(data)
+            # As JSON: a class that is strict of values takes a date or an enum from its text there alone.
+            return described.model_validate_json(json.dumps(data, ensure_ascii=False))
         if isinstance(described, type) and issubclass(described, BaseModelV1):
             return described.parse_obj(data)
     except (ValidationError, ValidationErrorV1) as error:
@@ -87,7 +148,3 @@ def as_described(data: Any, described: Described | None) -> Any:
             llm_output=json.dumps(data, ensure_ascii=False),
         ) from error
     return data
-
-
-def _is_schema(described: Mapping[str, Any]) -> bool:
-    return any(key in described for key in ("type", "properties", "anyOf", "oneOf", "$ref", "enum"))

@@ -19,6 +19,7 @@ from doppler_plugins.langchain.schemas import (
     Described,
     as_described,
     as_function,
+    check_described,
     is_pydantic,
     json_schema,
     schema_name,
@@ -45,6 +46,8 @@ def structured(
         raise InputError(f"method={method!r}: expected one of {', '.join(get_args(Method))}")
     if described is None and method != "json_mode":
         raise InputError(f"method={method!r} needs a schema: a pydantic class, a TypedDict or a JSON schema")
+    if described is not None:
+        check_described(described)
     binding = {
         **_binding(described, method, strict),
         **bound,

@@ -11,7 +11,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from doppler_core.errors import InputError
 from doppler_core.text.grammar.form import Grammar, JsonSchema
-from doppler_plugins.langchain.schemas import json_schema
+from doppler_plugins.langchain.schemas import json_schema, whole
 
 AnyTool = Mapping[str, Any] | type | Callable[..., Any] | BaseTool
 
@@ -20,14 +20,22 @@ _CHOICES = {"auto": "auto", "none": "none", "any": "required", "required": "requ
 
 def tool_mappings(tools: Sequence[AnyTool]) -> list[dict[str, Any]]:
     """Each tool in OpenAI's form. InputError for one that has none."""
+    if isinstance(tools, str | Mapping) or not isinstance(tools, Sequence):
+        raise InputError(f"tools is {type(tools).__name__}: expected a list of tools")
     return [_tool_mapping(tool) for tool in tools]
 
 
 def _tool_mapping(tool: AnyTool) -> dict[str, Any]:
     try:
-        return convert_to_openai_tool(tool)
+        found = convert_to_openai_tool(tool)
     except (ValueError, TypeError) as error:
         raise InputError(f"a tool that can't be read: {error}") from error
+    if not isinstance(found.get("function"), Mapping):
+        raise InputError(
+            f"a tool of type {found.get('type')!r} runs at a provider's: expected one with a function of yours"
+        )
+    described = tool.tool_call_schema if isinstance(tool, BaseTool) else tool
+    return {**found, "function": whole(dict(found["function"]), described)}
 
 
 def tool_choice(choice: Any, tools: Sequence[Mapping[str, Any]]) -> str:

@@ -1,12 +1,15 @@
 """`with_structured_output`: every method, every kind of schema; what does not fit is told and never repaired."""
 
 import asyncio
+from datetime import date
+from enum import Enum
 from typing import Annotated, Any
 
 import pytest
 from langchain_core.exceptions import OutputParserException
 from langchain_core.prompts import ChatPromptTemplate
-from pydantic import BaseModel, Field
+from langchain_core.tools import StructuredTool
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.v1 import BaseModel as BaseModelV1
 from typing_extensions import TypedDict
 
@@ -192,6 +195,12 @@ def test_it_takes_a_prompt_before_and_a_call_beside(model: ChatDoppler, chat_scr
         (None, "json_schema", "needs a schema"),
         (Person, "yaml", "expected one of json_schema"),
         (int, "json_schema", "no schema"),
+        (list[Person], "json_schema", "no schema"),
+        (Person | Address, "function_calling", "no schema"),
+        ("Person", "json_schema", "no schema"),
+        (Person(name="Ada", age=36), "json_schema", "no schema"),
+        (BaseModel, "function_calling", "no schema"),
+        (Enum("Colour", "RED BLUE"), "json_schema", "no schema"),
         ({"nothing": 1}, "json_schema", "no schema"),
     ],
 )
@@ -202,13 +211,72 @@ def test_what_is_no_schema_is_told_at_once(
         model.with_structured_output(schema, method=method)
 
 
+class Node(BaseModel):
+    """Something that may hold another."""
+
+    name: str
+    child: "Node | None" = None
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [Node, StructuredTool.from_function(lambda **_: "", name="Node", description="A.", args_schema=Node)],
+)
+def test_a_tool_that_holds_itself_keeps_its_definitions(
+    model: ChatDoppler, chat_script: ScriptedChat, tool: Any
+) -> None:
+    model.bind_tools([tool]).invoke("Who?")
+    parameters = chat_script.requests[0].tools[0]["function"]["parameters"]  # type: ignore[index]
+    assert set(parameters["$defs"]) == {"Node"}
+    assert model.with_structured_output(Node, method="function_calling").invoke("Who?").name == "Ada"
+
+
+OPEN = {"title": "person", "additionalProperties": {"type": "integer"}, "type": "object"}
+JOINED = {"title": "person", "allOf": [BARE]}
+WRAPPED = {"name": "person", "schema": BARE, "strict": True}
+
+
+@pytest.mark.parametrize("method", ["json_schema", "function_calling"])
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        (OPEN, OPEN),
+        (JOINED, JOINED),
+        (WRAPPED, BARE),
+        ({"type": "json_schema", "json_schema": WRAPPED}, BARE),
+        ({"type": "function", "function": FUNCTION}, FUNCTION["parameters"]),
+        ({"name": "person", "input_schema": BARE}, BARE),
+    ],
+    ids=["open", "joined", "wrapped", "an answer's form", "a tool", "Anthropic's"],
+)
+def test_a_schema_is_held_as_it_is_written_whatever_is_around_it(
+    model: ChatDoppler, chat_script: ScriptedChat, method: Any, schema: Any, expected: Any
+) -> None:
+    model.with_structured_output(schema, method=method).invoke("Who?")
+    request = chat_script.requests[0]
+    if method == "json_schema":
+        assert isinstance(request.grammar, JsonSchema)
+        assert request.grammar.schema == expected
+    else:
+        function = request.tools[0]["function"]  # type: ignore[index]
+        assert (function["name"], function["parameters"]) == ("person", expected)
+
+
+def test_a_class_that_is_strict_of_values_takes_them_from_json(chat_script: ScriptedChat) -> None:
+    class Booking(BaseModel):
+        model_config = ConfigDict(strict=True)
+        day: date
+        kind: Enum("Kind", {"TABLE": "table"})  # type: ignore[valid-type]
+
+    chat_script.reply = obedient(day="2026-11-30", kind="table")
+    for method in ("json_schema", "function_calling"):
+        booking = ChatDoppler(model="scripted").with_structured_output(Booking, method=method).invoke("When?")
+        assert booking.day == date(2026, 11, 30)
+
+
 def test_a_schema_that_holds_itself_keeps_its_definitions(
     model: ChatDoppler, chat_script: ScriptedChat
 ) -> None:
-    class Node(BaseModel):
-        name: str
-        child: "Node | None" = None
-
     assert model.with_structured_output(Node).invoke("Who?").name == "Ada"
     grammar = chat_script.requests[0].grammar
     assert isinstance(grammar, JsonSchema)

@@ -118,6 +118,10 @@ def test_a_demand_for_a_call_needs_a_tool(model: ChatDoppler) -> None:
 def test_a_tool_that_can_not_be_read_is_an_error(model: ChatDoppler) -> None:
     with pytest.raises(InputError, match="can't be read"):
         model.bind_tools([{"nothing": 1}])
+    with pytest.raises(InputError, match="web_search"):
+        model.bind_tools([{"type": "web_search"}])
+    with pytest.raises(InputError, match="expected a list of tools"):
+        model.bind_tools(print)  # type: ignore[arg-type]
 
 
 def test_one_call_in_a_turn_or_several(model: ChatDoppler, chat_script: ScriptedChat) -> None:
