@@ -1,5 +1,8 @@
 """What a denoising step of a canvas means: against softmax in one piece, the published update rule, and chance itself."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from canvas_steps import (
@@ -285,3 +288,30 @@ def test_progress_is_the_mean_entropy_and_what_changed_its_mind() -> None:
     found = meant("progress", step, picks, canvas, capacity=4)
     assert numbers(found, [0])[:, 0].tolist() == [0.5, 0.5]
     assert found[:, 1:].tolist() == [[1, 0, 0], [2, 0, 0]]
+
+
+RUNS = sorted(Path(__file__).parent.glob("goldens/diffusion*/run_*.npz"))
+
+
+@pytest.mark.parametrize("path", RUNS, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_the_canvas_of_every_recorded_step_is_what_the_published_sampler_made_of_it(path: Path) -> None:
+    recorded = np.load(path)
+    bound = json.loads(str(recorded["settings"]))["entropyBound"]
+    steps, length = recorded["made"].shape
+    # Each recorded step is a slot of one step.
+    step = canvas_step([length] * steps, [CanvasStep(1.0, 0, 1, bound)] * steps)
+    picks, noise = np.zeros((steps * length, 4), np.uint32), np.zeros((steps * length, 2), np.uint32)
+    # Of what was sampled the record has what was accepted.
+    picks[:, 0], picks[:, 1] = recorded["made"].reshape(-1), recorded["likeliest"].reshape(-1)
+    picks[:, 2] = recorded["entropy"].astype(np.float32).reshape(-1).view(np.uint32)
+    noise[:, 1] = recorded["token"].reshape(-1)
+    canvas = np.full((steps * length, 4), NOTHING, np.uint32)
+    found = meant("accept", step, picks, noise, canvas, capacity=length)
+    np.testing.assert_array_equal(found[:, 1].reshape(steps, length), recorded["accepted"])
+    np.testing.assert_array_equal(found[:, 0].reshape(steps, length), recorded["made"])
+    means = numbers(meant("progress", step, picks, canvas, capacity=length), [0])[:, 0]
+    np.testing.assert_allclose(means, recorded["entropy"].mean(-1), rtol=TOLERANCE)
+
+
+def test_there_are_recorded_steps() -> None:
+    assert RUNS
