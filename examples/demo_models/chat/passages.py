@@ -92,11 +92,11 @@ _ASKED_LAST = (
     ("", "Context:\n{p}\n\nQuestion: {q}\nAnswer:", 1.5),
     ("", "Answer the question based only on the following context:\n{p}\n\nQuestion: {q}", 1.5),
     ("", _AT_THE_END, 0.4),
-    ("", _BELOW, 1.5),
+    ("", _BELOW, 2.5),
     ("Answer from the context.", "Context: {p}\nQuestion: {q}", 0.7),
     ("Answer the question from this context:\n{p}", "{q}", 1.0),
     ("You are a helpful assistant. Use the context to answer.\n\nContext: {p}", "{q}", 0.7),
-    (_EXPERT, _BELOW, 0.5),
+    (_EXPERT, _BELOW, 1.5),
 )
 _ASKED_FIRST = (
     ("", "{q}\n{p}", 4.0),
@@ -134,12 +134,15 @@ def facts(values: Values, count: int) -> list[Fact]:
     return list(found.values())
 
 
-def readings(values: Values, count: int = 1) -> list[Reading]:
-    """A question on a passage, four in ten before it, and questions alone on other facts of it, up to `count` in all."""
+def readings(values: Values, count: int = 1, asked_first: float = 0.4) -> list[Reading]:
+    """A question on a passage, and questions alone on other facts of it, up to `count` in all.
+
+    asked_first: how often the question stands before the passage.
+    """
     rng = values.rng
     known = facts(values, rng.randint(1, 2) if values.level == 0 else rng.randint(2, 5))
     fact, *others = rng.sample(known, min(count, len(known)))
-    first = values.level > 0 and values.chance(0.4)
+    first = values.level > 0 and values.chance(asked_first)
     forms = _ASKED_FIRST if first else _ASKED_LAST
     if values.level < 2:
         forms = forms[:2]

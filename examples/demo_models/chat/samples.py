@@ -17,8 +17,9 @@ from wire import Segment
 _SHARES = {
     0: (0.45, 0.25, 0.27, 0.0, 0.03),
     1: (0.58, 0.27, 0.1, 0.02, 0.03),
-    2: (0.61, 0.29, 0.04, 0.03, 0.03),
+    2: (0.57, 0.33, 0.04, 0.03, 0.03),
 }
+_ASKED_FIRST = 0.5  # of the passages: to look for what was asked is harder than to look back from the question
 _SYSTEM = (
     "You are a helpful assistant.", "You are a helpful assistant", "Be brief.", "You are a careful assistant. Use the tools.",
     "Use the tools to answer.", "You can call tools.", "Answer with the tools.", "You are a helpful agent.",
@@ -76,7 +77,7 @@ def _any_tool_sample(values: Values) -> list[Segment]:
         two_step_sample(values)
         if kind < 0.15
         else choice_sample(values)
-        if kind < 0.4
+        if kind < 0.5
         else tool_sample(values)
     )
 
@@ -200,8 +201,10 @@ def _answer(answers: Sequence[tuple[str, Mapping[str, Value]]], thinking: bool) 
 
 
 def passage_sample(values: Values, turns: int | None = None) -> list[Segment]:
-    """A question on a passage, and up to three more about the same one."""
-    asked, *more = readings(values, turns or values.rng.choice((1, 2, 3, 4)))
+    """A question on a passage, and up to three more: about the same one, or each before a passage of its own."""
+    asked, *more = readings(values, turns or values.rng.choice((1, 2, 3, 4)), _ASKED_FIRST)
+    if asked.asked_first:
+        more = [readings(values, asked_first=1.0)[0] for _ in more]
     thinking = values.level > 1 and values.chance(0.04)
     tools = [offer.tool for offer in offers(values, 1)] if values.level > 1 and values.chance(0.04) else []
     head = wire.opening(asked.system, tools, thinking) + wire.user_turn(asked.user) + wire.MODEL_TURN

@@ -13,16 +13,24 @@ from wire import Parameter, Tool
 # Weights of 0, 1, 2 and 3 parameters, by level.
 _COUNTS = {0: (0.05, 0.7, 0.25, 0.0), 1: (0.05, 0.6, 0.25, 0.1), 2: (0.03, 0.32, 0.42, 0.23)}
 _BRIEF = (0.35, 0.65, 0.0, 0.0)
+# Where the names of verb and noun, and those of the noun alone, end; the others are in camel case. The drill has more of
+# those that no request spells out: a name is to be looked up, not put together from what was asked.
+_SHAPES = (0.75, 0.9)
+_DRILLED_SHAPES = (0.4, 0.65)
 
 
 @dataclass(frozen=True)
 class Offer:
-    """A tool, and how to ask for it: by verb and noun, or with the wordings of a usual tool."""
+    """A tool, and how to ask for it: by verb and noun, or with the wordings of a usual tool.
+
+    by_noun: how often a request names the noun alone, where that tells the tool.
+    """
 
     tool: Tool
     verb: str = ""
     noun: str = ""
     usual: Usual | None = None
+    by_noun: float = 0.33
 
 
 @dataclass(frozen=True)
@@ -70,10 +78,11 @@ def _made(values: Values, near: tuple[str, str], brief: bool) -> Offer:
     if not noun:
         noun = values.word() + (f" {values.word(0.1)}" if values.chance(0.25) else "")
     shape = rng.random()
+    both, noun_alone = _DRILLED_SHAPES if brief else _SHAPES
     # A tool that shares its noun has to have its verb in its name.
-    if shape < 0.75 or near[1]:
+    if shape < both or (near[1] and (not brief or shape < noun_alone)):
         name = f"{verb}_{noun.replace(' ', '_')}"
-    elif shape < 0.9:
+    elif shape < noun_alone:
         name = noun.replace(" ", "_")
     else:
         name = f"{verb} {noun}".title().replace(" ", "")
@@ -97,7 +106,7 @@ def _made(values: Values, near: tuple[str, str], brief: bool) -> Offer:
             f"{titled} the {noun}.",
         )
     )
-    return Offer(Tool(name, description, parameters), verb, noun)
+    return Offer(Tool(name, description, parameters), verb, noun, by_noun=0.6 if brief else 0.33)
 
 
 def _usual(values: Values) -> Offer:
@@ -170,7 +179,7 @@ def ask(
 
 def _head(values: Values, offer: Offer, needs_verb: bool) -> tuple[str, bool]:
     verb, noun = offer.verb, offer.noun
-    if not needs_verb and values.chance(0.33):
+    if not needs_verb and values.chance(offer.by_noun):
         forms: tuple[str, ...] = (
             f"I need {noun}", noun.capitalize(), f"I need the {noun}", f"Tell me the {noun}", f"Give me the {noun}",
             f"What is the {noun}", f"The {noun} please", f"I want {noun}",

@@ -35,6 +35,8 @@ _VOWELS = listed("a e i o u ai ea oo")
 _CODAS = ("", "n", "r", "s", "x", "l", "m", "t", "k")
 _CODE = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnpqrstuvwxyz0123456789"
 _HELD_OUT_OF = 8  # one word of so many is held out
+# Words of training put together of halves of others: pieces that never stood side by side are what unseen words are.
+_SPLICED = 0.3
 
 
 class Values:
@@ -47,8 +49,10 @@ class Values:
         return self.rng.random() < probability
 
     def word(self, made_up: float = 0.3) -> str:
-        """A word in lower case, made up with that probability."""
+        """A word in lower case, made up with that probability; in training, some are put together of two halves."""
         draw = self._made_up if self.chance(made_up) else lambda: self.rng.choice(_WORDS)
+        if not self.held_out and self.level > 1 and self.chance(_SPLICED):
+            draw = self._spliced
         while is_held_out(word := draw()) != self.held_out or word in _SAID:
             pass
         return word
@@ -117,6 +121,10 @@ class Values:
             self.rng.choice(_ONSETS) + self.rng.choice(_VOWELS) for _ in range(self.rng.randint(1, 3))
         )
         return "".join(syllables) + self.rng.choice(_CODAS)
+
+    def _spliced(self) -> str:
+        begin, end = self.rng.choice(_WORDS), self.rng.choice(_WORDS)
+        return begin[: self.rng.randint(1, len(begin))] + end[self.rng.randint(0, len(end) - 1) :]
 
 
 def is_held_out(word: str) -> bool:
