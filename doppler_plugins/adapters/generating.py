@@ -7,8 +7,10 @@ passed timeout give the request up. It knows no framework.
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
+from doppler_core.engine.engine import Engine
 from doppler_core.engine.handle import Handle
 from doppler_core.engine.request import Capabilities, Delta, GenerateRequest, GenerateResult
 from doppler_core.errors import CancelledError
@@ -47,7 +49,7 @@ def generate_all(
 ) -> list[GenerateResult]:
     """An answer to each request; they run together. The first error gives the others up."""
     with lazy.using() as engine:
-        handles = [engine.submit(request) for request in requests]
+        handles = _submit(engine, requests)
         try:
             with _limited(handles, timeout):
                 return [handle.result() for handle in handles]
@@ -60,7 +62,7 @@ async def agenerate_all(
 ) -> list[GenerateResult]:
     """`generate_all` on an event loop."""
     async with lazy.ausing() as engine:
-        handles = [engine.submit(request) for request in requests]
+        handles = _submit(engine, requests)
         try:
             with _limited(handles, timeout):
                 return [await handle for handle in handles]
@@ -130,6 +132,13 @@ async def aopened(lazy: LazyEngine) -> None:
     """Open the model, without holding up the event loop."""
     async with lazy.ausing():
         return
+
+
+def _submit(engine: Engine, requests: Sequence[GenerateRequest]) -> list[Handle[GenerateResult]]:
+    """Requests whose answers come whole. Nobody would see their drafts, which take time and room: only a model that has
+    none is asked for them, and says so."""
+    without = engine.capabilities.streams_drafts
+    return [engine.submit(replace(request, drafts=False) if without else request) for request in requests]
 
 
 @contextmanager

@@ -35,6 +35,8 @@ FIELDS = (
     "overflow",
     "thinking",
     "constrain_tools",
+    "steps",
+    "drafts",
 )
 #: Words that a call may say otherwise than the constructor.
 CALL_WORDS = (*FIELDS, "stop", "logprobs", "top_logprobs", "timeout")
@@ -102,6 +104,10 @@ class GenerationWords(ModelWords):
     """Let a model that can reason before it answers."""
     constrain_tools: Word[StrictBool] = True
     """Hold tool calls to the tools' names and schemas while they are made."""
+    steps: Word[Annotated[StrictInt, Field(ge=1)] | None] = None
+    """Most steps of a canvas, of a model that makes its text in canvases; None = as many as it was made for."""
+    drafts: Word[StrictBool] = False
+    """Let a stream show each canvas of such a model after each of its steps."""
     chat_format: Word[str | None] = None
     """"gemma3" or "gemma4", in place of the model's own."""
     overflow: Word[PromptOverflow] = "error"

@@ -17,6 +17,7 @@ from langchain_core.utils.json import parse_partial_json
 
 from doppler_core.engine.request import Delta, TokenLogprob, Usage
 from doppler_core.text.chat.messages import InvalidToolCall, ToolCall
+from doppler_plugins.adapters.drafts import canvas_figures, draft_of
 
 PROVIDER = "doppler"
 
@@ -27,15 +28,17 @@ class Answer:
     """Collects deltas. `piece`: the bytes of a token, asked for where a delta brings logprobs.
 
     LangChain merges chunks by the index of their blocks, whatever the blocks are, so that one counter runs through a
-    message. An answer of nothing but text is a plain str; from the first other block on, text comes in blocks too.
+    message. An answer of nothing but text is a plain str; from the first other block on, text comes in blocks too, and
+    from the beginning where it is not `plain`: drafts come before anybody knows, and LangChain adds nothing but text to
+    a text, be it empty.
     """
 
-    def __init__(self, model: str, piece: Callable[[], Piece]) -> None:
+    def __init__(self, model: str, piece: Callable[[], Piece], plain: bool = True) -> None:
         self._model = model
         self._piece = piece
         self._index = -1
         self._kind = ""
-        self._plain = True
+        self._plain = plain
         self._blocks: list[tuple[str, str]] = []
         self._calls: list[ToolCall | InvalidToolCall] = []
         self._logprobs: list[dict[str, Any]] = []
@@ -80,6 +83,10 @@ class Answer:
 
     def _said(self, delta: Delta) -> list[AIMessageChunk]:
         said = []
+        if delta.canvas is not None:
+            # A list, as merging chunks makes one longer; of two numbers it would make their sum.
+            drafts = {"drafts": [draft_of(delta.canvas)]}
+            said.append(AIMessageChunk(content="" if self._plain else [], additional_kwargs=drafts))
         if delta.reasoning:
             self._add("reasoning", delta.reasoning)
             self._plain = False
@@ -117,6 +124,7 @@ class Answer:
             "model_provider": PROVIDER,
             "finish_reason": last.finish_reason,
             **({} if last.timings is None else {"timings": asdict(last.timings)}),
+            **canvas_figures(last.usage),
         }
 
 

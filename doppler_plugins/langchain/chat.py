@@ -232,7 +232,9 @@ def init_chat_model(model: str, **words: Any) -> ChatDoppler:
 
 
 def _answer(call: Call) -> Answer:
-    return Answer(call.model, lambda: generating.pieces(call.lazy))
+    request = call.request
+    plain = not (request.drafts and (request.thinking or request.tools))
+    return Answer(call.model, lambda: generating.pieces(call.lazy), plain)
 
 
 def _whole(answer: Answer, result: GenerateResult) -> ChatResult:

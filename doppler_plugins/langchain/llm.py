@@ -15,6 +15,7 @@ from pydantic import model_validator
 
 from doppler_core.engine.request import Delta, GenerateResult
 from doppler_plugins.adapters import generating
+from doppler_plugins.adapters.drafts import canvas_figures, draft_of
 from doppler_plugins.adapters.extras import missing_extra
 from doppler_plugins.adapters.generation_words import GenerationWords
 
@@ -189,13 +190,16 @@ def _chunk(call: Call, delta: Delta) -> GenerationChunk:
 
 
 def _info(call: Call, said: Delta | GenerateResult) -> dict[str, Any]:
-    """What there is to say beside the text: logprobs with every part, the rest with the last one."""
+    """What there is to say beside the text: drafts and logprobs with every part, the rest with the last one."""
     info: dict[str, Any] = {}
+    if isinstance(said, Delta) and said.canvas is not None:
+        info["drafts"] = [draft_of(said.canvas)]
     if said.logprobs:
         info["logprobs"] = {"content": openai_logprobs(said.logprobs, generating.pieces(call.lazy))}
     if said.finish_reason is None:
         return info
     info |= {"model_name": call.model, "finish_reason": said.finish_reason}
+    info |= canvas_figures(said.usage)
     if said.usage is not None:
         info["usage_metadata"] = dict(usage_metadata(said.usage))
     if said.timings is not None:

@@ -22,6 +22,7 @@ from llama_index.core.base.llms.types import (
 from doppler_core.engine.request import Delta, TokenLogprob
 from doppler_core.text.chat.messages import InvalidToolCall, ToolCall
 from doppler_core.text.tokenizer import Tokenizer
+from doppler_plugins.adapters.drafts import canvas_figures, draft_of
 
 
 @dataclass
@@ -45,7 +46,8 @@ class Growing:
         what is new.
 
         Calls are whole or not there at all. What can't be read as one is in additional_kwargs["invalid_tool_calls"],
-        where nobody runs it. The last response has `raw`, with "finish_reason" and "usage".
+        where nobody runs it; a canvas, where drafts were asked for, in additional_kwargs["draft"] of a response of its
+        own. The last response has `raw`, with "finish_reason" and "usage".
         """
         self._take(delta)
         return ChatResponse(
@@ -104,6 +106,8 @@ class Growing:
         more: dict[str, Any] = {}
         if self.streamed and delta.reasoning:
             more["thinking_delta"] = delta.reasoning
+        if delta.canvas is not None:
+            more["draft"] = draft_of(delta.canvas)
         if self.invalid:
             more["invalid_tool_calls"] = [asdict(call) for call in self.invalid]
         if delta.usage is not None:
@@ -134,12 +138,19 @@ def _logprob(number: int, logprob: float, tokenizer: Tokenizer | None) -> LogPro
     return LogProb(token=piece.decode(errors="replace") or name, logprob=logprob, bytes=list(piece))
 
 
-def _usage(delta: Delta) -> dict[str, int]:
+def _usage(delta: Delta) -> dict[str, Any]:
     """Under the names that TokenCountingHandler looks for."""
-    if delta.usage is None:
+    usage = delta.usage
+    if usage is None:
         return {}
-    counts = asdict(delta.usage)
-    return {**counts, "total_tokens": delta.usage.prompt_tokens + delta.usage.completion_tokens}
+    counts = {
+        "prompt_tokens": usage.prompt_tokens,
+        "cached_tokens": usage.cached_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+    }
+    return counts | canvas_figures(usage)
 
 
 def _openai_call(call: ToolCall) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from doppler_core.engine.engine import Engine
 from doppler_core.engine.request import (
+    Canvas,
     Capabilities,
     Delta,
     FinishReason,
@@ -53,6 +54,7 @@ class ScriptedChat:
     open_seconds: float = 0.0
     weights: str = ""
     capabilities: Capabilities = CAPABILITIES
+    canvases: list[Canvas] = field(default_factory=list)  # told before the answer, where drafts are asked for
     opened: list[tuple[str, EngineSettings]] = field(default_factory=list)
     requests: list[GenerateRequest] = field(default_factory=list)
     threads: set[int] = field(default_factory=set)
@@ -98,12 +100,18 @@ class Job:
     parts: list[Any] = field(default_factory=list)
     fresh: list[Delta] = field(default_factory=list)
     said: int = 0
+    drawn: int = 0
     reason: FinishReason | None = None
 
     def __post_init__(self) -> None:
         self.parser = _parser(self.request)
 
     def say(self) -> None:
+        if self.drawn < len(self.script.canvases):
+            if self.request.drafts:
+                self.fresh.append(Delta("", canvas=self.script.canvases[self.drawn]))
+            self.drawn += 1
+            return
         most = self.request.max_tokens
         if self.said == len(self.pieces) or (most is not None and self.said >= most):
             self._end("stop" if self.said == len(self.pieces) else "length")
@@ -166,7 +174,8 @@ class Job:
 
     def _usage(self) -> Usage:
         thoughts = sum(isinstance(part, Reasoning) for part in self.parts)
-        return Usage(self.prompt_tokens, self.prompt_tokens // 2, self.said, thoughts)
+        figures = (self.drawn, self.said / self.drawn) if self.drawn else ()
+        return Usage(self.prompt_tokens, self.prompt_tokens // 2, self.said, thoughts, *figures)
 
 
 def _parser(request: GenerateRequest) -> ReplyParser | None:
@@ -184,6 +193,8 @@ class Driver:
     def prepare(self, request: GenerateRequest, submitted: float) -> Job:
         script = self._script
         script.note_thread()
+        if request.drafts and not script.capabilities.streams_drafts:
+            raise InputError("drafts: this model makes one token after the other")
         if request.tools and not script.capabilities.tools:
             raise InputError("tools: this model has no form for them")
         tokens = self.count_tokens(request.prompt, tools=request.tools)
