@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from langchain.agents import create_agent
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.output_parsers import StrOutputParser
 
@@ -113,6 +114,14 @@ async def test_events_and_callbacks_get_drafts_too(chat_script: ScriptedChat) ->
     chunks = [event["data"]["chunk"] for event in events if event["event"] == "on_chat_model_stream"]
     assert sum("drafts" in chunk.additional_kwargs for chunk in chunks) == 6
     assert Watching.steps == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_graph_that_streams_messages_gets_drafts_too(chat_script: ScriptedChat) -> None:
+    agent = create_agent(ChatDoppler(model="scripted", drafts=True), tools=[])
+    asked = {"messages": [("user", "Hi")]}
+    chunks = [chunk for chunk, _ in agent.stream(asked, stream_mode="messages")]  # type: ignore[arg-type]
+    assert sum("drafts" in chunk.additional_kwargs for chunk in chunks) == 6
+    assert "".join(chunk.text for chunk in chunks) == "Hello there."
 
 
 def test_a_chain_reads_its_text_past_drafts(chat_script: ScriptedChat) -> None:

@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.prompts import PromptTemplate
+from llama_index.core.types import PydanticProgramMode
+from pydantic import BaseModel
 
 from doppler_core.errors import InputError
 from doppler_plugins.llama_index import DopplerLLM
-from tests.adapters.scripted_chat import CAPABILITIES, ScriptedChat
+from tests.adapters.scripted_chat import CAPABILITIES, ScriptedChat, text_of
 from tests.canvases import forming
 
 ASKED = [ChatMessage(role="user", content="Hi")]
@@ -68,6 +71,18 @@ def test_an_answer_that_comes_whole_has_no_drafts_and_makes_none(chat_script: Sc
     response = DopplerLLM(model="scripted", drafts=True).chat(ASKED)
     assert "draft" not in response.additional_kwargs
     assert not chat_script.requests[0].drafts
+
+
+def test_objects_are_made_without_a_grammar_where_somebody_asks_for_that(chat_script: ScriptedChat) -> None:
+    class Owl(BaseModel):
+        name: str
+
+    chat_script.reply = lambda request: '{"name": "Ida"}'
+    chat_script.capabilities = replace(chat_script.capabilities, context_length=1000)
+    llm = DopplerLLM(model="scripted", pydantic_program_mode=PydanticProgramMode.LLM)
+    assert llm.structured_predict(Owl, PromptTemplate("An owl.")) == Owl(name="Ida")
+    assert "schema" in text_of(chat_script.requests[-1].prompt).lower()
+    assert chat_script.requests[-1].grammar is None
 
 
 def test_a_model_without_canvases_says_so(chat_script: ScriptedChat) -> None:
