@@ -19,7 +19,9 @@ _SHARES = {
     1: (0.58, 0.27, 0.1, 0.02, 0.03),
     2: (0.57, 0.33, 0.04, 0.03, 0.03),
 }
-_ASKED_FIRST = 0.5  # of the passages: to look for what was asked is harder than to look back from the question
+_ASKED_FIRST = (
+    0.5  # of the passages: to look for what was asked is harder than to look back from the question
+)
 _SYSTEM = (
     "You are a helpful assistant.", "You are a helpful assistant", "Be brief.", "You are a careful assistant. Use the tools.",
     "Use the tools to answer.", "You can call tools.", "Answer with the tools.", "You are a helpful agent.",
