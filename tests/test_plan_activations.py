@@ -1,21 +1,27 @@
 """A manifest that asks for f16 activations, and the same with f32 ones, for what computes in f32."""
 
 import copy
+import dataclasses
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from diffusion26b import ROOM, SEED, diffusion_manifest, diffusion_tensors
 
 from doppler_core.errors import PlanError
-from doppler_core.manifest.catalog import shipped_manifest
+from doppler_core.manifest.catalog import shipped_manifest, template_for
 from doppler_core.manifest.digest import kernel_digest
 from doppler_core.manifest.load import load_manifest, manifest_json
 from doppler_core.plan.activations import WIDER, narrow, with_f32_activations
 from doppler_core.plan.kernels import signature
-from doppler_core.plan.op import Kernel
+from doppler_core.plan.op import Kernel, State
 from doppler_core.plan.profile import profiles
+from doppler_core.settings import EngineSettings
 from doppler_plugins.model_types.diffusion import DiffusionModelType
+from doppler_plugins.opening import plan_of
+
+FOLDER = Path(__file__).parent / "goldens"
 
 
 def seed() -> dict[str, Any]:
@@ -85,6 +91,27 @@ def test_lowering_f16_activations_says_what_to_do() -> None:
     manifest = diffusion_manifest()
     with pytest.raises(PlanError, match=r"activationDtype is f16.*expected f32; a kernel profile"):
         DiffusionModelType().lower(manifest, diffusion_tensors(manifest), ROOM)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        (EngineSettings(device="numpy"), "NumPy computes in f32"),
+        (EngineSettings(device="numpy", kernel_profile="packed"), "NumPy computes in f32"),
+        (EngineSettings(device="wgpu:llvmpipe"), "the kernel profile software says so"),
+    ],
+)
+def test_an_engines_plan_says_it(settings: EngineSettings, reason: str, tmp_path: Path) -> None:
+    path = template_for(["DiffusionGemmaForBlockDiffusion"])
+    assert path is not None
+    data = json.loads(path.read_text())
+    data["session"]["compute"]["defaults"]["activationDtype"] = "f16"
+    data["quantization"]["computePrecision"] = "f16"
+    (tmp_path / "manifest.json").write_text(json.dumps(data))
+    changed = dataclasses.replace(settings, manifest=str(tmp_path / "manifest.json"), cache_dir=str(tmp_path))
+    plan = plan_of(str(FOLDER / "diffusion"), changed)
+    assert f"activations are f32 in place of f16: {reason}" in {one.reason for one in plan.findings}
+    assert {value.dtype for op in plan.ops() for value in (*op.inputs, op.output) if not isinstance(value, State)} == {"f32", "u32"}  # fmt: skip
 
 
 def test_every_profile_computes_in_f32() -> None:

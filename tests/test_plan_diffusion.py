@@ -1,5 +1,6 @@
 """DiffusionGemma 26B-A4B's plan, from its seed: two phases of one weight set, experts, tiles of the vocabulary."""
 
+import dataclasses
 import re
 from collections import Counter
 from typing import Any
@@ -10,11 +11,13 @@ from syrupy.assertion import SnapshotAssertion
 from test_plan_e2b import TextFile, set_to
 
 from doppler_core.errors import ManifestError, PlanError
+from doppler_core.manifest.load import manifest_json
 from doppler_core.plan.activations import with_f32_activations
 from doppler_core.plan.cost import gpu_resident, least_bytes, numpy_matrices
 from doppler_core.plan.op import Op, Plan, State
 from doppler_core.plan.room import Room
 from doppler_core.plan.show import plan_json, plan_lines
+from doppler_core.weights.policy import selected, storage_types
 from doppler_plugins.model_types.diffusion import DiffusionModelType
 
 LAYERS, FULL = 30, (5, 11, 17, 23, 29)
@@ -158,6 +161,28 @@ def test_the_least_bytes_of_a_step_are_all_weights_once(plan: Plan) -> None:
     assert gpu_resident(plan) > least
 
 
+def test_a_conversion_for_text_leaves_the_tower_out_and_keeps_routers_exact() -> None:
+    manifest = diffusion_manifest()
+    tensors = {
+        name: dataclasses.replace(one, dtype="bf16") for name, one in diffusion_tensors(manifest).items()
+    }
+    kept = selected(tensors, text_only=True)
+    assert (len(tensors), len(kept)) == (1047, 1047 - 356)
+    types = storage_types(manifest_json(manifest)["quantization"], kept)
+    layer = "model.decoder.layers.0"
+    for name in (
+        "experts.gate_up_proj",
+        "experts.down_proj",
+        "mlp.down_proj.weight",
+        "self_attn.q_proj.weight",
+    ):
+        assert types[f"{layer}.{name}"] == "q4_k"
+    for name in ("router.proj.weight", "router.scale", "router.per_expert_scale", "layer_scalar"):
+        assert types[f"{layer}.{name}"] == "f16"
+    assert types["model.encoder.language_model.layers.0.layer_scalar"] == "f16"
+    assert types["model.decoder.embed_tokens.weight"] == "f16"
+
+
 def test_without_self_conditioning_the_embeddings_are_normed_and_nothing_is_blended() -> None:
     plain = diffusion_plan(set_to("inference.diffusionGemma.selfConditioning", False))
     roles = {op.role for op in plain.phases["denoise"]}
@@ -222,8 +247,6 @@ def test_what_this_model_type_does_not_run_is_an_error(path: str, value: Any, sa
     ],
 )
 def test_a_tensor_that_does_not_fit_is_named(name: str, shape: tuple[int, ...], says: str) -> None:
-    import dataclasses
-
     manifest, _ = with_f32_activations(diffusion_manifest(), "the test says so")
     tensors = diffusion_tensors(manifest)
     full = f"model.decoder.{name}"
