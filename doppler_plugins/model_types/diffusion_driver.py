@@ -9,7 +9,7 @@ from typing import Any
 from doppler_core.engine.canvas_choice import choose_canvases
 from doppler_core.engine.canvas_job import CanvasJob
 from doppler_core.engine.denoising import Denoiser
-from doppler_core.engine.endings import endings
+from doppler_core.engine.endings import Endings
 from doppler_core.engine.generate_check import check_generate_request
 from doppler_core.engine.model_type import Opened
 from doppler_core.engine.prefix import Places
@@ -28,8 +28,8 @@ class DiffusionDriver:
         self._tokenizer = opened.tokenizer
         self._prompts = Prompts(opened.tokenizer, opened.chat_format)
         self._context_length = opened.room.context_length
-        ends = {*opened.defaults.end_ids, *self._settings.eos_token_ids}
-        self._endings = endings(opened.tokenizer, self._prompts, ends)
+        ends = frozenset(self._settings.eos_token_ids)  # all there are: a manifest has the checkpoint's
+        self._endings = Endings(ends, opened.tokenizer, self._prompts)
         places = Places(opened.executor, layout(opened.plan, self._context_length), opened.executor.max_slots)
         self._denoiser = Denoiser(opened.executor, opened.plan.states(), places, self._context_length)
 
