@@ -154,7 +154,12 @@ def request_fields(
     top = said.get("top_logprobs", words.top_logprobs)
     if top is None and said.get("logprobs", words.logprobs):
         top = 0
-    return {**fields, "stop": tuple(_texts(said.get("stop", words.stop))), "logprobs": top}
+    if said.get("logprobs") is False and "top_logprobs" not in said:
+        top = None  # whatever the constructor said
+    stop = _texts(said.get("stop", words.stop))
+    if not isinstance(stop, Sequence):
+        raise InputError(f"stop is {type(stop).__name__}: expected a text, or a list of texts")
+    return {**fields, "stop": tuple(stop), "logprobs": top}
 
 
 def timeout_of(words: GenerationWords, call: Mapping[str, Any]) -> float | None:

@@ -21,6 +21,7 @@ from doppler_plugins.adapters.generation_words import (
 )
 from doppler_plugins.adapters.lazy_engine import LazyEngine
 from doppler_plugins.langchain.messages import core_messages
+from doppler_plugins.langchain.schemas import json_schema
 from doppler_plugins.langchain.tools import answer_grammar, tool_choice, tool_mappings
 
 #: What other models' callers pass and has no meaning here: calls are held to their schemas with or without `strict`.
@@ -93,6 +94,16 @@ def _call(
 
 def _has_no_meaning(words: GenerationWords, name: str) -> bool:
     return name in _IGNORED or name in words.ignored or name.startswith(("ls_", "_"))
+
+
+def keyed(said: Mapping[str, Any]) -> dict[str, Any]:
+    """What a call says as a cache's key can tell it apart: classes by their schemas, for two may have one name."""
+    found = dict(said)
+    if isinstance(described := found.get("response_format"), type):
+        found["response_format"] = json_schema(described)
+    if found.get("tools"):
+        found["tools"] = tool_mappings(found["tools"])
+    return found
 
 
 def identifying_params(words: GenerationWords) -> dict[str, Any]:

@@ -25,7 +25,7 @@ except ModuleNotFoundError as error:
     raise missing_extra("langchain", error) from error
 
 from doppler_plugins.langchain.answer import PROVIDER, Answer
-from doppler_plugins.langchain.call import Call, chat_call, identifying_params
+from doppler_plugins.langchain.call import Call, chat_call, identifying_params, keyed
 from doppler_plugins.langchain.counting import countable
 from doppler_plugins.langchain.errors import translated
 from doppler_plugins.langchain.messages import core_messages
@@ -147,7 +147,8 @@ class ChatDoppler(GenerationWords, BaseChatModel):
         # The key of a cache: words can't tell that a folder holds other weights now.
         with translated():
             made_by = generating.identity(self.lazy_engine(kwargs.get("model")))
-        return f"{super()._get_llm_string(stop=stop, **kwargs)} {made_by}"
+            said = keyed(kwargs)
+        return f"{super()._get_llm_string(stop=stop, **said)} {made_by}"
 
     async def _agenerate_with_cache(self, *arguments: Any, **kwargs: Any) -> ChatResult:
         if self.cache is not False:

@@ -30,7 +30,7 @@ except ModuleNotFoundError as error:
     raise missing_extra("langchain", error) from error
 
 from doppler_plugins.langchain.answer import PROVIDER, openai_logprobs, usage_metadata
-from doppler_plugins.langchain.call import KEYED, Call, identifying_params, text_calls
+from doppler_plugins.langchain.call import KEYED, Call, identifying_params, keyed, text_calls
 from doppler_plugins.langchain.errors import translated
 
 # BaseLLM makes the key of a cache of the constructor's words alone. What a call says otherwise, and the open model's
@@ -164,7 +164,8 @@ class DopplerLLM(GenerationWords, BaseLLM):
 
 @contextmanager
 def _keyed(said: Mapping[str, Any], made_by: str) -> Iterator[None]:
-    own = {name: value for name, value in said.items() if name in KEYED}
+    with translated():
+        own = keyed({name: value for name, value in said.items() if name in KEYED})
     token = _KEY.set({**own, "made_by": made_by} if made_by else own)
     try:
         yield

@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import gc
 import pickle
+import warnings
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from langchain_core import exceptions
 from langchain_core.caches import InMemoryCache
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, trim_messages
 from langchain_core.runnables import ConfigurableField
-from pydantic import ValidationError
+from pydantic import ValidationError, create_model
 
 from doppler_core import errors
 from doppler_core.settings import EngineSettings
@@ -178,6 +179,47 @@ def test_all_that_matters_is_in_the_key_of_a_cache(kind: type[Any], chat_script:
         model.invoke("Hi", **said)
         model.invoke("Hi", **said)
     assert len(chat_script.requests) == len(changes) + 4
+
+
+@each
+def test_classes_of_one_name_are_two_in_the_key_of_a_cache(
+    kind: type[Any], chat_script: ScriptedChat
+) -> None:
+    model = kind(model="scripted", cache=InMemoryCache())
+    answers = [create_model("Answer", a=(of, ...)) for of in (int, str, int)]
+    for answer in answers:
+        model.invoke("Hi", response_format=answer)
+    assert len(chat_script.requests) == 2
+
+
+@each
+@pytest.mark.parametrize("seconds", [1e18, float("inf")])
+def test_a_timeout_may_be_as_good_as_none(kind: type[Any], chat_script: ScriptedChat, seconds: float) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # of a thread that failed
+        kind(model="scripted").invoke("Hi", timeout=seconds)
+    assert len(chat_script.requests) == 1
+
+
+@each
+def test_stop_that_is_no_text_is_told(kind: type[Any], chat_script: ScriptedChat) -> None:
+    with pytest.raises(errors.InputError, match="stop is int"):
+        kind(model="scripted").invoke("Hi", stop=5)
+    assert not chat_script.requests
+
+
+def test_a_call_can_do_without_the_logprobs_of_the_constructor(chat_script: ScriptedChat) -> None:
+    model = ChatDoppler(model="scripted", top_logprobs=3)
+    for said in ({}, {"logprobs": False}):
+        model.invoke("Hi", **said)
+    assert [request.logprobs for request in chat_script.requests] == [3, None]
+
+
+def test_results_of_which_one_has_no_call_are_counted_with_the_others(chat_script: ScriptedChat) -> None:
+    parts = [{"type": "tool_result", "tool_use_id": name, "content": "42"} for name in ("known", "orphan")]
+    calls = [{"name": "add", "args": {}, "id": "known", "type": "tool_call"}]
+    messages = [HumanMessage("Hi"), AIMessage("", tool_calls=calls), HumanMessage(parts)]
+    assert ChatDoppler(model="scripted").get_num_tokens_from_messages(messages) > 0
 
 
 @each
