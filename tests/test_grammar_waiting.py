@@ -74,6 +74,19 @@ def test_a_worker_that_only_waits_does_not_spin(opened: Opening, compiled: threa
     assert len(handle.result(10).text) == 4
 
 
+def test_what_makes_a_grammar_is_waited_for_when_the_program_ends(
+    opened: Opening, compiled: threading.Event
+) -> None:
+    """It runs native code; a thread that a daemon starts, as the worker is one, would be a daemon too."""
+    model, _ = opened()
+    handle = model.submit(GenerateRequest(prompt(1, 6), grammar=Regex("[a-c]{4}"), max_tokens=9))
+    while not (begun := [thread for thread in threading.enumerate() if thread.name.endswith("grammar")]):
+        time.sleep(0.01)
+    compiled.set()
+    handle.result(10)
+    assert not any(thread.daemon for thread in begun)
+
+
 def test_a_grammar_that_is_none_fails_its_own_request(opened: Opening) -> None:
     model, executor = opened()
     other = model.submit(GenerateRequest(prompt(3, 8), max_tokens=30))

@@ -14,6 +14,7 @@ from doppler_core.engine.engine import Engine
 from doppler_core.engine.handle import Handle
 from doppler_core.engine.request import Capabilities, Delta, GenerateRequest, GenerateResult
 from doppler_core.errors import CancelledError
+from doppler_core.text.tokenizer import well_formed
 from doppler_plugins.adapters.lazy_engine import LazyEngine
 
 
@@ -106,7 +107,7 @@ def count_tokens(lazy: LazyEngine, prompt: Any, tools: Sequence[Mapping[str, Any
 def token_ids(lazy: LazyEngine, text: str) -> list[int]:
     """The tokens of a text by itself: no begin token, and control tokens in it are text."""
     with lazy.using() as engine:
-        return [] if engine.tokenizer is None else engine.tokenizer.encode(text, bare=True)
+        return [] if engine.tokenizer is None else engine.tokenizer.encode(well_formed(text), bare=True)
 
 
 def pieces(lazy: LazyEngine) -> Callable[[int], bytes]:

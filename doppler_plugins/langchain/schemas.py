@@ -16,6 +16,7 @@ from typing_extensions import is_typeddict
 
 from doppler_core.errors import InputError
 from doppler_core.text.grammar.schema_keys import COMBINING, KEYS
+from doppler_plugins.adapters.schemas import holds_itself
 from doppler_plugins.langchain.errors import OutputError
 
 Described = Mapping[str, Any] | type
@@ -86,27 +87,7 @@ def whole(function: dict[str, Any], described: object) -> dict[str, Any]:
     if not (isinstance(described, type) and issubclass(described, BaseModel)):
         return function
     schema = described.model_json_schema()
-    return {**function, "parameters": schema} if _holds_itself(schema) else function
-
-
-def _holds_itself(schema: Mapping[str, Any]) -> bool:
-    """Whether a definition of it leads back to itself."""
-    leads = {name: _references(one) for name, one in schema.get("$defs", {}).items()}
-    for start, leading_to in leads.items():
-        reached, new = set[str](), set(leading_to)
-        while new:
-            reached |= new
-            new = set().union(*(leads.get(name, set()) for name in new)) - reached
-        if start in reached:
-            return True
-    return False
-
-
-def _references(schema: Any) -> set[str]:
-    if isinstance(schema, Mapping):
-        own = {str(schema["$ref"]).rpartition("/")[2]} if "$ref" in schema else set[str]()
-        return own.union(*map(_references, schema.values()))
-    return set[str]().union(*map(_references, schema)) if isinstance(schema, list) else set()
+    return {**function, "parameters": schema} if holds_itself(schema) else function
 
 
 def _tool(function: dict[str, Any]) -> dict[str, Any]:

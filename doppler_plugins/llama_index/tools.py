@@ -6,9 +6,10 @@ from typing import Any
 
 from llama_index.core.base.llms.types import ChatResponse, ToolCallBlock
 from llama_index.core.llms.llm import ToolSelection
-from llama_index.core.tools.types import BaseTool
+from llama_index.core.tools.types import BaseTool, ToolMetadata
 
 from doppler_core.errors import InputError, OutputError
+from doppler_plugins.adapters.schemas import holds_itself
 
 _QUOTED = 200  # characters of an answer in an error: its end tells why
 _CHOICES = {"any": "required", "required": "required", "auto": "auto", "none": "none"}
@@ -22,9 +23,15 @@ def tool_mapping(tool: BaseTool) -> dict[str, Any]:
         "function": {
             "name": metadata.get_name(),
             "description": metadata.description,
-            "parameters": metadata.get_parameters_dict(),
+            "parameters": _parameters(metadata),
         },
     }
+
+
+def _parameters(metadata: ToolMetadata) -> dict[str, Any]:
+    """Those of the tool's class; LlamaIndex leaves out all of a class that holds itself."""
+    schema = {} if metadata.fn_schema is None else metadata.fn_schema.model_json_schema()
+    return schema if holds_itself(schema) else metadata.get_parameters_dict()
 
 
 def choice(said: str | Mapping[str, Any] | None, required: bool = False) -> str:

@@ -74,6 +74,7 @@ def _begun(make: Callable[[], CheckedMask]) -> Future[CheckedMask]:
         except BaseException as error:  # noqa: BLE001 - the request has to learn of it, whatever it is
             made.set_exception(error)
 
-    # No daemon: native code that is at work when the interpreter goes away ends the process badly.
-    threading.Thread(target=run, name="doppler-plugins grammar").start()
+    # No daemon, as the worker that starts it is: native code that is at work when the interpreter goes away ends the
+    # process badly.
+    threading.Thread(target=run, name="doppler-plugins grammar", daemon=False).start()
     return made

@@ -52,6 +52,19 @@ def test_no_parameter_is_lost_whatever_it_is_called() -> None:
     assert "Create a ticket." in tool.description
 
 
+class Node(BaseModel):
+    """Something that may hold another."""
+
+    name: str
+    child: "Node | None" = None
+
+
+def test_a_tool_that_holds_itself_keeps_its_definitions() -> None:
+    tool = FunctionTool.from_defaults(lambda **_: "", name="plant", description="A tree.", fn_schema=Node)
+    parameters = tool_mapping(tool)["function"]["parameters"]
+    assert parameters == Node.model_json_schema()
+
+
 def test_a_tool_may_take_nothing_and_tell_nothing() -> None:
     (tool,) = read_tools([tool_mapping(RING)])
     assert (tool.name, tool.parameters["properties"]) == ("ring_bell", {})

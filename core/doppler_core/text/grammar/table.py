@@ -41,8 +41,11 @@ class TokenTable:
         """Begin to make the table, unless that has begun. Returns at once."""
         with self._lock:
             if self._thread is None:
-                # Not a daemon: native code that is at work when the interpreter goes away ends the process badly.
-                self._thread = threading.Thread(target=self._make, name="doppler-plugins token table")
+                # No daemon, as the thread that starts it may be: native code that is at work when the interpreter goes
+                # away ends the process badly.
+                self._thread = threading.Thread(
+                    target=self._make, name="doppler-plugins token table", daemon=False
+                )
                 self._thread.start()
 
     def matcher(self, text: str) -> Any:
