@@ -265,6 +265,12 @@ def test_a_reference_is_read_once_however_often_it_is_made() -> None:
             [{"a": 0}, {"a": 3}, {"c": 1}],
         ),
         (
+            {"properties": {"a": False, "b": {}}, "additionalProperties": True},
+            [{}, {"b": 1}, {"c": 1}],
+            [{"a": 1}],
+        ),
+        ({"properties": {"a": {"enum": []}}, "additionalProperties": {}}, [{"c": 1}], [{"a": 1}]),
+        (
             {"properties": {"a": {}, "b": {}}, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]},
             [{"a": 1}, {"b": 1}, {"a": 1, "b": 2}],
             [{}],

@@ -122,17 +122,18 @@ class _Plain:
         keys = {name: self._read(one, f"{self._path}/properties/{name}") for name, one in listed.items()}
         if any(keys[name] == NOTHING for name in required):
             return NOTHING
+        never = tuple(name for name, shape in keys.items() if shape == NOTHING) if rest else ()
         keys = {name: shape for name, shape in keys.items() if shape != NOTHING}
         if keys or rest is None:
             self._check_counts(least, most, len(required), None if rest else len(keys))
-            return Record(tuple(keys.items()), frozenset(required), rest)
+            return Record(tuple(keys.items()), frozenset(required), rest, never=never)
         if least > 1:
             raise fault(
                 self._path,
                 "minProperties",
                 "a grammar can't tell that keys differ: 1 is the most it can hold",
             )
-        return Record((), frozenset(), rest, least, most)
+        return Record((), frozenset(), rest, least, most, never)
 
     def _check_counts(self, least: int, most: int | None, required: int, listed: int | None) -> None:
         if least > required:

@@ -51,7 +51,8 @@ class List:
 class Record:
     """An object with these keys, those in `required` always.
 
-    rest: values of other keys; None: there are none. least, most: how many keys, where it has no keys of its own.
+    rest: values of other keys, which are none of `never`; None: there are none. least, most: how many keys, where it has
+    no keys of its own.
     """
 
     keys: tuple[tuple[str, "Shape"], ...] = ()
@@ -59,6 +60,7 @@ class Record:
     rest: "Shape | None" = None
     least: int = 0
     most: int | None = None
+    never: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -136,7 +136,8 @@ class _Names:
             (f"{self._notation.key(key)} {self.value(one)}", key in shape.required)
             for key, one in self._notation.in_order(dict(shape.keys))
         ]
-        rest = "" if shape.rest is None else self._other([key for key, _ in shape.keys], shape.rest)
+        taken = [*(key for key, _ in shape.keys), *shape.never]
+        rest = "" if shape.rest is None else self._other(taken, shape.rest)
         after = self._after(pairs, f'("," {rest})*' if rest else "")
         needed = next((at for at, (_, is_required) in enumerate(pairs) if is_required), None)
         first = pairs if needed is None else pairs[: needed + 1]
