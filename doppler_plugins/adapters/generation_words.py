@@ -4,7 +4,6 @@ Takes keyword arguments of a constructor and of a call; gives fields of Generate
 context, its chat format) is checked at the first use.
 """
 
-import difflib
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from types import MappingProxyType
@@ -17,7 +16,7 @@ from doppler_core.engine.sampling_check import check_sampling
 from doppler_core.errors import InputError
 from doppler_core.plan.sampling import TOP_LOGPROBS
 from doppler_plugins.adapters.lazy_engine import LazyEngine
-from doppler_plugins.adapters.model_words import ModelWords, Word
+from doppler_plugins.adapters.model_words import ModelWords, Word, meant
 
 #: Words that are fields of a request as they are.
 FIELDS = (
@@ -147,9 +146,9 @@ def request_fields(
     known = [*CALL_WORDS, *words.aliases]
     for word in said:
         if word not in known:
-            near = difflib.get_close_matches(str(word), [*known, *beside], n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"expected some of {', '.join(CALL_WORDS)}"
-            raise InputError(f"a call has no word {word!r}: {hint}")
+            raise InputError(
+                f"a call has no word {word!r}: {meant(str(word), CALL_WORDS, [*words.aliases, *beside])}"
+            )
     fields = {name: said.get(name, getattr(words, name)) for name in FIELDS}
     top = said.get("top_logprobs", words.top_logprobs)
     if top is None and said.get("logprobs", words.logprobs):

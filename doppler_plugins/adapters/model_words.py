@@ -8,7 +8,7 @@ import asyncio
 import copy
 import difflib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from types import MappingProxyType, TracebackType
 from typing import Annotated, Any, ClassVar, Self, TypeVar
@@ -29,6 +29,31 @@ def _path_as_text(value: Any) -> Any:
 T = TypeVar("T")
 Word = Annotated[T, Field(frozen=True)]
 PathText = Annotated[str, BeforeValidator(_path_as_text)]
+
+
+#: What other engines call it.
+_ELSEWHERE: Mapping[str, str] = {
+    "num_predict": "max_tokens",
+    "n_predict": "max_tokens",
+    "num_ctx": "context_length",
+    "n_ctx": "context_length",
+    "max_model_len": "context_length",
+    "context_window": "context_length",
+    "n_gpu_layers": "device",
+    "num_gpu": "device",
+    "repeat_penalty": "repetition_penalty",
+    "reasoning": "thinking",
+    "format": "response_format",
+}
+
+
+def meant(word: str, known: Sequence[str], beside: Iterable[str] = ()) -> str:
+    """What somebody meant by a word that there is not. known: words that there are; beside: others to be offered for a
+    misspelt one."""
+    if _ELSEWHERE.get(word) in (*known, *beside):
+        return f"here it is {_ELSEWHERE[word]!r}"
+    near = difflib.get_close_matches(word, [*known, *beside], n=1)
+    return f"did you mean {near[0]!r}?" if near else f"expected some of {', '.join(known)}"
 
 
 class ModelWords(BaseModel):
@@ -87,8 +112,7 @@ class ModelWords(BaseModel):
             if word in cls.ignored:
                 del words[word]
                 continue
-            near = difflib.get_close_matches(str(word), [*known, *cls.aliases], n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"expected some of {', '.join(known)}"
+            hint = meant(str(word), known, cls.aliases)
             raise SettingsError(f"{cls.__name__} has no word {word!r}: {hint}")
         return words
 

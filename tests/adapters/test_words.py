@@ -45,6 +45,7 @@ def test_every_setting_and_option_is_a_word(adapter: type[Adapter]) -> None:
         ({"model": ""}, "model"),
         ({"model": "scripted", "dimension": 256}, "no word 'dimension': did you mean 'dimensions'"),
         ({"model": "scripted", "trunkate_dim": 256}, "did you mean 'truncate_dim'"),
+        ({"model": "scripted", "n_gpu_layers": -1}, "n_gpu_layers': here it is 'device'"),
         ({"model": "scripted", "zzz": 1}, "no word 'zzz': expected some of"),
         ({"model": "scripted", "dimensions": 0}, "dimensions=0"),
         ({"model": "scripted", "dimensions": -1}, "dimensions=-1"),

@@ -39,6 +39,8 @@ def test_every_setting_is_a_word() -> None:
     [
         ({}, "model"),
         ({"model": "scripted", "temprature": 1}, "did you mean 'temperature'"),
+        ({"model": "scripted", "num_predict": 1}, "here it is 'max_tokens'"),
+        ({"model": "scripted", "num_ctx": 1}, "here it is 'context_length'"),
         ({"model": "scripted", "temperature": -1}, "temperature=-1"),
         ({"model": "scripted", "temperature": float("nan")}, "temperature=nan"),
         ({"model": "scripted", "top_p": 1.5}, "top_p=1.5"),
