@@ -13,7 +13,7 @@ from doppler_plugins.cli.output import emit, json_option, progress_line
 @click.option(
     "--phase",
     help="One phase instead of all: encode of a model that embeds; prefill (prompts, and several sequences at once) or "
-    "decode (one token) of one that generates.",
+    "decode (one token) of one that generates; encode (what is known) or denoise of one that denoises canvases.",
 )
 @click.option(
     "--cost", is_flag=True, help="Bytes and FLOPs of each op and phase, memory, and the least possible."
