@@ -5,6 +5,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from doppler_core.errors import ContradictionError, ManifestError
 from doppler_core.manifest import load_manifest, manifest_json, resolve
@@ -177,6 +179,39 @@ def test_any_flag_of_the_architecture_may_be_false() -> None:
         ("scaleHiddenStates", "normalizeTopK", "perExpertScale"), False
     )
     assert standings(resolved(data).manifest, "diffusion_gemma")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=4,
+)
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from([seed(), template()]),
+    st.sampled_from(
+        [
+            *(("config", key) for key in sorted(diffusiongemma())),
+            *(("text", key) for key in sorted(diffusiongemma()["text_config"])),
+            *(("generation", key) for key in sorted(diffusiongemma_generation())),
+        ]
+    ),
+    JSON,
+)
+def test_any_value_in_the_checkpoints_files_resolves_or_is_a_manifest_error(
+    data: dict[str, Any], place: tuple[str, str], value: Any
+) -> None:
+    config, generation = diffusiongemma(), diffusiongemma_generation()
+    parts = {"config": config, "text": config["text_config"], "generation": generation}
+    parts[place[0]][place[1]] = value
+    try:
+        manifest = resolve(load_manifest(data), config, None, None, generation).manifest
+    except ManifestError as error:
+        assert str(error)  # noqa: PT017
+    else:
+        assert canvas(manifest).canvas_length is not None
 
 
 def test_the_template_names_no_kernel_that_no_step_uses() -> None:
