@@ -96,8 +96,11 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor, kv: tuple[Tensor, Tensor]) -> Tensor:
         q = _rotate(self.q_norm(self.q_proj(x).unflatten(-1, (-1, self.dim))), cos, sin)
-        out = F.scaled_dot_product_attention(q.transpose(1, 2).to(mask.dtype), *kv, attn_mask=mask, scale=1.0)
+        out = self.attended(q.transpose(1, 2).to(mask.dtype), *kv, mask)
         return self.o_proj(out.transpose(1, 2).flatten(2))
+
+    def attended(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=1.0)
 
 
 class Mlp(nn.Module):
