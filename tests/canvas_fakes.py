@@ -23,7 +23,6 @@ from doppler_core.engine.model_type import Opened
 from doppler_core.engine.request import Canvas, CanvasNoise, Capabilities
 from doppler_core.plan import canvas_meaning
 from doppler_core.plan.canvas import TOKEN, first_tokens, step_noise, unpack
-from doppler_core.plan.canvas_meaning import lines
 from doppler_core.plan.op import Kernel, Op, Plan, State, Step, Value
 from doppler_core.plan.operands import Operands, Tables
 from doppler_core.plan.room import Room
@@ -259,7 +258,7 @@ class ScriptedCanvases(ScriptedStates):
 
     def _denoise(self, step: StepTables) -> Words:
         tables = Tables(step.rows, step.slots, step.sampling)
-        at, capacity = lines(tables, LENGTH), {"capacity": LENGTH, "vocabulary": VOCABULARY}
+        at, capacity = tables.lines(LENGTH), {"capacity": LENGTH, "vocabulary": VOCABULARY}
         rows = canvas_meaning.seat(capacity, Operands([self.states["canvas"]]), tables)
         if "random" in step.active:
             noise = canvas_meaning.noise(capacity, Operands([self.states["noise"]]), tables)

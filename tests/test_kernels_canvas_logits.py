@@ -35,7 +35,7 @@ from sampling_steps import KINDS, awkward_logits
 from doppler_core.device.executor import StepTables
 from doppler_core.device.wgpu_executor import bind_wgpu
 from doppler_core.plan.canvas import NOTHING, CanvasStep
-from doppler_core.plan.canvas_meaning import lines, settings
+from doppler_core.plan.canvas_meaning import settings
 from doppler_core.plan.op import Kernel, Op, Plan, Value, Weight
 from doppler_core.weights.tensor import StorageType, row_bytes
 
@@ -156,7 +156,7 @@ def assert_picked(found: np.ndarray, one: Case) -> None:
     logits = logits_of(one.inputs[0], *one.weights, one.weight_types[0][1], float(one.params["cap"]))
     temperatures = np.array([line.temperature for line in settings(one.tables)])[one.tables.rows[:, 2]]
     shares = softmax(logits / temperatures[:, None], 1.0)
-    at = lines(one.tables, CAPACITY)
+    at = one.tables.lines(CAPACITY)
     assert_drawn(found[:, 0], shares, numbers(one.states[1].values, [0])[at, 0], TOLERANCE)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from doppler_core.device.numpy_weights import NumpyWeight
@@ -34,6 +35,12 @@ class Call:
         if key not in self.facts:
             self.facts[key] = make()
         return self.facts[key]
+
+    def lines(self) -> npt.NDArray[np.int64]:
+        """Each row's line in a state of the op's `capacity`, [R]."""
+        capacity = int(self.params["capacity"])
+        found: npt.NDArray[np.int64] = self.fact(("lines", capacity), lambda: self.tables.lines(capacity))
+        return found
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from doppler_core.device.numpy_products import LEAST, shares
 from doppler_core.device.numpy_weights import BLOCK_BYTES
 from doppler_core.plan.canvas import BLOCK
 from doppler_core.plan.canvas_meaning import BEST, HEAD, MOST, SLOPE, SUM, settings, temperatures_of
-from doppler_core.plan.canvas_meaning import lines as lines_of
 from doppler_core.plan.operands import Array
 from doppler_core.plan.sampling_meaning import scaled
 
@@ -24,13 +23,6 @@ TOGETHER = 256  # columns of the soft embedding that a part has a multiple of: w
 
 Indices = npt.NDArray[np.intp]
 Doubles = npt.NDArray[np.float64]
-
-
-def lines(call: Call) -> npt.NDArray[np.int64]:
-    """Each row's line in a state of the op's `capacity`."""
-    capacity = int(call.params["capacity"])
-    found: npt.NDArray[np.int64] = call.fact(("lines", capacity), lambda: lines_of(call.tables, capacity))
-    return found
 
 
 def _temperatures(call: Call) -> Array:
@@ -54,7 +46,7 @@ def tally_tiles(call: Call, parts: Sequence[slice]) -> None:
 
 def _tally(call: Call, rows: slice) -> None:
     logits, first = call.inputs[0][rows], int(call.params["first"])
-    out, at, temperatures = call.output, lines(call)[rows], _temperatures(call)[rows]
+    out, at, temperatures = call.output, call.lines()[rows], _temperatures(call)[rows]
     columns = logits.shape[1]
     whole = columns // BLOCK * BLOCK
     for begin, stop, width in ((0, whole, BLOCK), (whole, columns, columns - whole)):
@@ -96,7 +88,7 @@ def blend_parts(call: Call, threads: int) -> Sequence[BlendPart]:
     """Some columns each."""
     logits, tallies, soft = call.inputs
     temperatures, columns = _temperatures(call), soft.shape[1]
-    before, after = (tallies[lines(call), word].view(np.float32)[:, None] for word in (0, 1))
+    before, after = (tallies[call.lines(), word].view(np.float32)[:, None] for word in (0, 1))
     weights, count = np.empty_like(logits), len(logits)
     for first in range(0, count, TALLY_ROWS):
         rows = slice(first, first + TALLY_ROWS)
@@ -112,7 +104,7 @@ def blend_parts(call: Call, threads: int) -> Sequence[BlendPart]:
 
 def blend_soft(call: Call, part: BlendPart) -> None:
     """The tokens' rows times their weights, and what is left of the tiles before."""
-    table, at = call.weights[0], lines(call)
+    table, at = call.weights[0], call.lines()
     width, tokens = part.columns.stop - part.columns.start, part.weights.shape[1]
     step = max(1, BLOCK_BYTES // (4 * width)) if table.packed else tokens
     added = np.zeros((len(part.weights), width), np.float32)
@@ -127,7 +119,7 @@ def blend_soft(call: Call, part: BlendPart) -> None:
 def pick(call: Call) -> None:
     """The sample, the likeliest token and two numbers of each row."""
     hidden, tallies, noises = call.inputs
-    at, temperatures, out = lines(call), _temperatures(call), call.output
+    at, temperatures, out = call.lines(), _temperatures(call), call.output
     blocks = tallies[at, HEAD:].reshape(len(at), -1, 4)
     most, total, slope = (
         np.ascontiguousarray(blocks[..., word]).view(np.float32) for word in (MOST, SUM, SLOPE)

@@ -16,7 +16,7 @@ import numpy as np
 
 from doppler_core.device.numpy_attention import Part, attend, cached_parts, step_parts
 from doppler_core.device.numpy_call import Call, PartOp
-from doppler_core.device.numpy_canvas import blend_parts, blend_soft, lines, pick, tally_parts, tally_tiles
+from doppler_core.device.numpy_canvas import blend_parts, blend_soft, pick, tally_parts, tally_tiles
 from doppler_core.device.numpy_experts import expert_parts, expert_sum, multiply_experts
 from doppler_core.device.numpy_products import Columns, multiply, product_parts, shares
 from doppler_core.plan.meaning import MEANINGS
@@ -119,7 +119,7 @@ def store(call: Call) -> None:
         normed = np.empty(v.shape, np.float32)
         _norm(replace(call, vectors=()), v, int(call.params["head_dim"]), normed)
         v = normed
-    at = lines(call)
+    at = call.lines()
     state[at, :columns] = k.astype(dtype, copy=False)
     state[at, columns:] = v.astype(dtype, copy=False)
 

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from doppler_core.plan.op import SAMPLING
-from doppler_core.plan.philox import philox
+from doppler_core.plan.philox import key_of, philox
 
 BLOCK = 256  # tokens whose weights are tallied together
 TOKEN, ACCEPTED, LIKELIEST, ENTROPY = range(4)  # words of a line of `canvas`
@@ -59,7 +59,7 @@ def pack(settings: Iterable[CanvasStep]) -> npt.NDArray[np.uint32]:
 def _line(one: CanvasStep) -> npt.NDArray[np.uint32]:
     line = np.zeros(SAMPLING.columns, np.uint32)
     line[0], line[11] = (np.float32(value).view(np.uint32) for value in (one.temperature, one.bound))
-    line[7], line[8] = one.seed & 0xFFFFFFFF, one.seed >> 32
+    line[7], line[8] = key_of(one.seed)
     line[9], line[10] = GREEDY * one.greedy, one.left
     return line
 
@@ -92,7 +92,7 @@ def first_tokens(seed: int, positions: npt.NDArray[np.integer], vocabulary: int)
 def _words(seed: int, positions: npt.NDArray[np.integer], left: int, purpose: int) -> npt.NDArray[np.uint32]:
     counters = np.zeros((len(positions), 4), np.uint32)
     counters[:, 0], counters[:, 1], counters[:, 2] = positions, left, purpose
-    return philox(counters, (seed & 0xFFFFFFFF, seed >> 32))
+    return philox(counters, key_of(seed))
 
 
 def _token(words: npt.NDArray[np.uint32], vocabulary: int) -> npt.NDArray[np.uint32]:

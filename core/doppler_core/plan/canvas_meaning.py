@@ -22,15 +22,8 @@ from doppler_core.plan.canvas import (
 from doppler_core.plan.operands import Array, Operands, Params, Table, Tables
 from doppler_core.plan.sampling_meaning import scaled
 
-Lines = npt.NDArray[np.int64]
-
 HEAD = 4  # words of a tally before its blocks: the greatest logit before a tile and with it, two that nobody reads
 MOST, SUM, SLOPE, BEST = range(4)  # words of a block
-
-
-def lines(tables: Tables, capacity: int) -> Lines:
-    """Each row's line in a state of so many positions a place."""
-    return tables.places() * capacity + tables.rows[:, 1] % capacity
 
 
 def settings(tables: Tables) -> list[CanvasStep]:
@@ -42,20 +35,20 @@ def settings(tables: Tables) -> list[CanvasStep]:
 def seat(params: Params, given: Operands, tables: Tables) -> Table:
     """The step's rows with the tokens of their canvas. canvas u32 [., 4] -> rows u32 [T, 4]."""
     out = tables.rows.copy()
-    out[:, 0] = given.inputs[0][lines(tables, int(params["capacity"])), TOKEN]
+    out[:, 0] = given.inputs[0][tables.lines(int(params["capacity"])), TOKEN]
     return out
 
 
 def recall(params: Params, given: Operands, tables: Tables) -> Array:
     """Each row's line of a state. [., n] -> [T, n]."""
-    found: Array = given.inputs[0][lines(tables, int(params["capacity"]))]
+    found: Array = given.inputs[0][tables.lines(int(params["capacity"]))]
     return found
 
 
 def noise(params: Params, given: Operands, tables: Tables) -> Table:
     """Each row's noise for this step (plan.canvas.step_noise). noise u32 [., 2] -> the state."""
     out: Table = given.inputs[0].copy()
-    at, slots = lines(tables, int(params["capacity"])), tables.rows[:, 2]
+    at, slots = tables.lines(int(params["capacity"])), tables.rows[:, 2]
     for slot, one in enumerate(settings(tables)):
         mine = slots == slot
         positions = tables.rows[mine, 1]
@@ -73,7 +66,7 @@ def tally(params: Params, given: Operands, tables: Tables) -> Table:
     """
     logits, out = given.inputs[0], given.inputs[1].copy()
     first, temperatures = int(params["first"]), temperatures_of(tables)
-    for row, line in enumerate(lines(tables, int(params["capacity"]))):
+    for row, line in enumerate(tables.lines(int(params["capacity"]))):
         blocks = _blocks(out[line])
         for begin in range(0, logits.shape[1], BLOCK):
             own = logits[row, begin : begin + BLOCK]
@@ -113,7 +106,7 @@ def blend(params: Params, given: Operands, tables: Tables) -> Array:
     """
     logits, tallies, out = given.inputs[0], given.inputs[1], given.inputs[2].copy()
     temperatures = temperatures_of(tables)
-    for row, line in enumerate(lines(tables, int(params["capacity"]))):
+    for row, line in enumerate(tables.lines(int(params["capacity"]))):
         before, after = tallies[line, :2].view(np.float32)
         added = np.exp(scaled(logits[row], after, temperatures[row])) @ given.weights[0]
         kept = (
@@ -134,7 +127,7 @@ def pick(params: Params, given: Operands, tables: Tables) -> Table:
     hidden, tallies, noises = given.inputs
     every = settings(tables)
     out = np.zeros((len(hidden), 4), np.uint32)
-    for row, line in enumerate(lines(tables, int(params["capacity"]))):
+    for row, line in enumerate(tables.lines(int(params["capacity"]))):
         one, blocks = every[tables.rows[row, 2]], _blocks(tallies[line])
         most, total, slope = (blocks[:, word].view(np.float32) for word in (MOST, SUM, SLOPE))
         best = int(most.argmax())
@@ -172,7 +165,7 @@ def _capped(logits: Array, params: Params) -> Array:
 def soften(params: Params, given: Operands, tables: Tables) -> Array:
     """The soft embedding whole: times `scale` and 1 / the sum of the weights. picks, soft -> soft."""
     picks, out = given.inputs[0], given.inputs[1].copy()
-    at = lines(tables, int(params["capacity"]))
+    at = tables.lines(int(params["capacity"]))
     out[at] *= np.float32(params["scale"]) * picks[:, 3:].copy().view(np.float32)
     return out
 
@@ -181,7 +174,7 @@ def progress(params: Params, given: Operands, tables: Tables) -> Table:
     """How a canvas stands. picks, canvas as the step before left it -> u32 [S, 4]: the bits of the mean entropy, how many
     positions have another likeliest token than the step before, how many have a NaN for an entropy, 0."""
     picks, canvas = given.inputs
-    at = lines(tables, int(params["capacity"]))
+    at = tables.lines(int(params["capacity"]))
     out = np.zeros((len(tables.slots), 4), np.uint32)
     for slot, mine in _slots(tables):
         entropies = picks[mine, 2].view(np.float32)
@@ -194,7 +187,7 @@ def progress(params: Params, given: Operands, tables: Tables) -> Table:
 def accept(params: Params, given: Operands, tables: Tables) -> Table:
     """The canvas of the next step. picks, noise, canvas -> canvas."""
     picks, noises, out = given.inputs[0], given.inputs[1], given.inputs[2].copy()
-    at, every = lines(tables, int(params["capacity"])), settings(tables)
+    at, every = tables.lines(int(params["capacity"])), settings(tables)
     for slot, mine in _slots(tables):
         entropies = picks[mine, 2].view(np.float32).astype(np.float64)
         order = np.argsort(entropies, kind="stable")

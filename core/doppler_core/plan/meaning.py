@@ -136,7 +136,7 @@ def store(params: Params, given: Operands, tables: Tables) -> Array:
             v.reshape(-1, int(params["head_dim"])), {**params, "columns": params["head_dim"]}
         ).reshape(v.shape)
     capacity = int(params["capacity"])
-    at = tables.places() * capacity + tables.rows[:, 1] % capacity
+    at = tables.lines(capacity)
     out = state.copy()
     out[at] = np.concatenate([k, v], -1)
     return out

@@ -31,6 +31,11 @@ class Tables:
         places: npt.NDArray[np.int64] = self.slots[self.rows[:, 2], 3].astype(np.int64)
         return places
 
+    def lines(self, capacity: int) -> npt.NDArray[np.int64]:
+        """Each row's line in a state of so many positions a place (plan.op.State), [R]."""
+        lines: npt.NDArray[np.int64] = self.places() * capacity + self.rows[:, 1] % capacity
+        return lines
+
 
 @dataclass(frozen=True)
 class Operands:

@@ -32,6 +32,11 @@ def philox(counters: Words, key: tuple[int, int]) -> Words:
     return np.stack([a, b, c, d], -1).astype(np.uint32)
 
 
+def key_of(seed: int) -> tuple[int, int]:
+    """The key of a seed of 64 bits, its low word first."""
+    return seed & 0xFFFFFFFF, seed >> 32
+
+
 def token_words(seed: int, position: int, tokens: npt.NDArray[np.integer]) -> Words:
     """The word of each token at a position: word `token % 4` of the counter (position, token / 4, 0, 0).
 
@@ -49,7 +54,7 @@ def token_words(seed: int, position: int, tokens: npt.NDArray[np.integer]) -> Wo
 def _blocks(seed: int, position: int, blocks: npt.NDArray[np.integer]) -> Words:
     counters = np.zeros((len(blocks), 4), np.uint32)
     counters[:, 0], counters[:, 1] = position, blocks
-    return philox(counters, (seed & 0xFFFFFFFF, seed >> 32))
+    return philox(counters, key_of(seed))
 
 
 def gumbel(words: Words) -> npt.NDArray[np.float32]:
