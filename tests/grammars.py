@@ -21,6 +21,11 @@ from tests.chat_tokenizers import small_tokenizer
 Schema = dict[str, Any]
 
 
+def record(key: str, schema: Any) -> Schema:
+    """An object with one key, which it must have."""
+    return {"type": "object", "properties": {key: schema}, "required": [key]}
+
+
 def open_table(folder: Path) -> tuple[Tokenizer, TokenTable]:
     """A small tokenizer with Gemma 4's control tokens, and its table. It has fewer tokens than the model has rows."""
     tokenizer = small_tokenizer(folder, MARKS)

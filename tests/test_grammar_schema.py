@@ -13,7 +13,7 @@ from doppler_core.text.grammar.schema import read_schema
 from doppler_core.text.grammar.shape import NULL, Anything, Named, Number, OneOf, Record, Text
 from doppler_core.text.grammar.table import TokenTable
 from doppler_core.text.tokenizer import Tokenizer
-from tests.grammars import Schema, allowed, open_table
+from tests.grammars import Schema, allowed, open_table, record
 
 Opened = tuple[Tokenizer, TokenTable]
 
@@ -51,10 +51,6 @@ def holds(opened: Opened, schema: Schema, value: Any) -> bool:
             return False
         now.accept(token)
     return opened[0].token_id("<eos>") in allowed(now)
-
-
-def record(key: str, schema: Any) -> Schema:
-    return {"type": "object", "properties": {key: schema}, "required": [key]}
 
 
 @pytest.mark.parametrize("key", UNSUPPORTED)

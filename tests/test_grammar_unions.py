@@ -6,10 +6,7 @@ import pytest
 
 from doppler_core.errors import InputError
 from doppler_core.text.grammar.schema import read_schema
-
-
-def record(key: str, schema: Any) -> dict[str, Any]:
-    return {"type": "object", "properties": {key: schema}, "required": [key]}
+from tests.grammars import record
 
 
 def node(kind: str, *keys: str) -> dict[str, Any]:
