@@ -9,7 +9,7 @@ from numbers import Real
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BeforeValidator, Field, PrivateAttr, StrictBool, StrictInt, model_validator
+from pydantic import BeforeValidator, Field, StrictBool, StrictInt, model_validator
 
 from doppler_core.engine.request import GenerateRequest, PromptOverflow
 from doppler_core.engine.sampling_check import check_sampling
@@ -114,8 +114,6 @@ class GenerationWords(ModelWords):
     timeout: Word[Annotated[float, Field(gt=0)] | None] = None
     """Seconds after which an answer is given up with TimeoutError; None = never."""
 
-    _others: dict[str, LazyEngine] = PrivateAttr(default_factory=dict)
-
     @model_validator(mode="after")
     def _check_sampling(self) -> Self:
         check_sampling(GenerateRequest("", **{name: getattr(self, name) for name in _SAMPLING}))
@@ -123,15 +121,7 @@ class GenerationWords(ModelWords):
 
     def lazy_engine(self, model: str | None = None) -> LazyEngine:
         """The engine, not open yet, of these words' model, or of another that a call names, with the same settings."""
-        if model is None or model == self.model:
-            return self._lazy
-        _, settings, keep_alive = self._lazy.spec
-        return self._others.setdefault(model, LazyEngine(model, settings, keep_alive))
-
-    def close(self) -> None:
-        """Give every engine back; later calls raise EngineClosedError. Copies are not closed."""
-        for lazy in (self._lazy, *self._others.values()):
-            lazy.close()
+        return self._lazy if model is None else self._lazy.of(model)
 
 
 def request_fields(

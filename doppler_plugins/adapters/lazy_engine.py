@@ -38,6 +38,16 @@ class LazyEngine:
         self._uses = 0
         self._timer: threading.Timer | None = None
         self._closed = False
+        self._others: dict[str, LazyEngine] = {}
+
+    def of(self, model: str) -> "LazyEngine":
+        """That of another model with the same settings, which closes with this one. Raises EngineClosedError after
+        that."""
+        with self._lock:
+            if model == self.spec[0]:
+                return self
+            self._check_open()
+            return self._others.setdefault(model, LazyEngine(model, *self.spec[1:]))
 
     @contextmanager
     def using(self) -> Iterator[Engine]:
@@ -68,9 +78,12 @@ class LazyEngine:
             self._closed = True
             self._stop_timer()
             opening, self._opening = self._opening, None
+            others = [*self._others.values()]
         if opening is not None:
             wait([opening])
         self._handle.close()
+        for other in others:
+            other.close()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, LazyEngine) and self.spec == other.spec
@@ -83,8 +96,7 @@ class LazyEngine:
 
     def _enter(self) -> Future[Engine]:
         with self._lock:
-            if self._closed:
-                raise EngineClosedError(f"{self.spec[0]}: close() was called on this object: make a new one")
+            self._check_open()
             self._stop_timer()
             if self._opening is None or (self._opening.done() and self._opening.exception()):
                 self._opening = Future()
@@ -119,6 +131,10 @@ class LazyEngine:
             self._opening = None
         idle.close()
         return True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise EngineClosedError(f"{self.spec[0]}: close() was called on this object: make a new one")
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

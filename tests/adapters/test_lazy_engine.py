@@ -185,3 +185,18 @@ def test_dropping_it_gives_the_engine_back(script: Scripted, keep_alive: float |
         pass
     del engine
     wait_until(lambda: script.closed == ["scripted"])
+
+
+def test_engines_of_other_models_close_with_it_and_are_not_had_after_that(script: Scripted) -> None:
+    engine = lazy()
+    assert engine.of("scripted") is engine
+    other = engine.of("scripted-2")
+    assert other is engine.of("scripted-2")
+    assert other == lazy("scripted-2")
+    with other.using():
+        pass
+    engine.close()
+    wait_until(lambda: script.closed == ["scripted-2"])
+    for use in (lambda: other.using().__enter__(), lambda: engine.of("scripted-2"), lambda: engine.of("new")):
+        with pytest.raises(EngineClosedError, match="make a new one"):
+            use()
