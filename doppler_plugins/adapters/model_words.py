@@ -22,17 +22,18 @@ from doppler_plugins.adapters.lazy_engine import LazyEngine
 _SETTINGS = tuple(field.name for field in fields(EngineSettings))
 
 
-def _path_as_text(value: Any) -> Any:
+def path_as_text(value: Any) -> Any:
+    """A path as its text, anything else as it is."""
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
 T = TypeVar("T")
 Word = Annotated[T, Field(frozen=True)]
-PathText = Annotated[str, BeforeValidator(_path_as_text)]
+PathText = Annotated[str, BeforeValidator(path_as_text)]
 
 
 #: What other engines call it.
-_ELSEWHERE: Mapping[str, str] = {
+ELSEWHERE: Mapping[str, str] = {
     "num_predict": "max_tokens",
     "n_predict": "max_tokens",
     "num_ctx": "context_length",
@@ -50,8 +51,8 @@ _ELSEWHERE: Mapping[str, str] = {
 def meant(word: str, known: Sequence[str], beside: Iterable[str] = ()) -> str:
     """What somebody meant by a word that there is not. known: words that there are; beside: others to be offered for a
     misspelt one."""
-    if _ELSEWHERE.get(word) in (*known, *beside):
-        return f"here it is {_ELSEWHERE[word]!r}"
+    if ELSEWHERE.get(word) in (*known, *beside):
+        return f"here it is {ELSEWHERE[word]!r}"
     near = difflib.get_close_matches(word, [*known, *beside], n=1)
     return f"did you mean {near[0]!r}?" if near else f"expected some of {', '.join(known)}"
 

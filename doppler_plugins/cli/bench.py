@@ -11,6 +11,7 @@ from doppler_core.settings import EngineSettings
 from doppler_plugins.cli.bench_generate import bench_generate
 from doppler_plugins.cli.options import engine_options
 from doppler_plugins.cli.output import emit, json_option, progress_line
+from doppler_plugins.cli.spelling import Group
 
 _SENTENCE = (
     "river stone carries morning light under the old bridge while people walk to work and count small coins for "
@@ -19,7 +20,7 @@ _SENTENCE = (
 _SHORTEST, _LONGEST = 10, 340  # words of a document: about 12 to 400 tokens of a large vocabulary
 
 
-@click.group()
+@click.group(cls=Group)
 def bench() -> None:
     """Measure a model on this machine."""
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from doppler_plugins.cli.spelling import Group
 from doppler_plugins.manager import PluginManager
 from doppler_plugins.registry import plugins
 
@@ -16,7 +17,7 @@ class OutputClosedError(Exception):
     """Whoever read the output has closed it, as `head` does."""
 
 
-class CommandGroup(click.Group):
+class CommandGroup(Group):
     """Built-in commands, then those of plugins. A plugin can't replace a command."""
 
     _adopted: frozenset[str] | None = None  # names that plugins added; None = they were not asked yet

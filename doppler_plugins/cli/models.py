@@ -10,9 +10,10 @@ from doppler_core.settings import EngineSettings
 from doppler_core.settings import cache_dir as cache_folder
 from doppler_plugins.cli.options import cache_option
 from doppler_plugins.cli.output import emit, json_option, size, table
+from doppler_plugins.cli.spelling import Group
 
 
-@click.group(invoke_without_command=True, short_help="List or remove converted models.")
+@click.group(cls=Group, invoke_without_command=True, short_help="List or remove converted models.")
 @cache_option
 @json_option
 @click.pass_context

@@ -24,6 +24,7 @@ from doppler_plugins.cli.pin import pin
 from doppler_plugins.cli.plan import plan
 from doppler_plugins.cli.plugins import plugins_command
 from doppler_plugins.cli.pull import pull
+from doppler_plugins.cli.spelling import with_guess
 from doppler_plugins.cli.verify import verify
 from doppler_plugins.discovery import own_version
 
@@ -80,6 +81,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         click.echo("interrupted", err=True)
         return 130
     except click.ClickException as error:
+        error = with_guess(error) if isinstance(error, click.NoSuchOption) else error
         error.show()
         return error.exit_code
     except (OutputClosedError, BrokenPipeError):
