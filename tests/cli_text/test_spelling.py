@@ -26,7 +26,7 @@ from doppler_plugins.cli.program import cli
         ("chat model --thinking", "Here it is '--think'."),
         (
             "generate --model model x",
-            "It is an argument: doppler-plugins generate [OPTIONS] MODEL",
+            "It is an argument: doppler-plugins generate [OPTIONS] MODEL [PROMPT]",
         ),
         ("chat model --debug", "It stands before the command: doppler-plugins --debug chat ..."),
         ("--device numpy chat model", "Commands have it: it stands behind their name."),
