@@ -19,6 +19,7 @@ from doppler_plugins.conversion import (
 from doppler_plugins.registry import plugins
 from doppler_plugins.sharing import share
 from doppler_plugins.sources import is_artifact, locate
+from doppler_plugins.variables import warn_of_unknown
 
 if TYPE_CHECKING:
     from doppler_core.engine.assembly import Lowered
@@ -59,6 +60,7 @@ def open_engine(
     `hf:org/name[@revision]`, a bundled or cached name, or what a plugin resolves. progress: called with what is done, how much, of how much.
     Raises ModelNotFoundError, and every DopplerError that a manifest, a file or a device deserves.
     """
+    warn_of_unknown()
     settings = EngineSettings() if settings is None else settings
     prepared = prepare(os.fsdecode(model), settings, progress)
     stamp = prepared.stamped.stat()

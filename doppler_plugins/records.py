@@ -21,6 +21,8 @@ Status = Literal[
     "incompatible",  # written for another version of the hooks
     "failed",  # it raised, or is not what it claims to be
 ]
+#: What says which plugins may load.
+VARIABLES = ("DOPPLER_PLUGINS_ALLOW", "DOPPLER_PLUGINS_BLOCK", "DOPPLER_PLUGINS_STRICT")
 PROBLEMS: frozenset[Status] = frozenset({"missing", "duplicate", "incompatible", "failed"})
 
 

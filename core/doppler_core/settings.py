@@ -105,6 +105,11 @@ def variable(name: str) -> str:
     return f"DOPPLER_PLUGINS_{name.upper()}"
 
 
+def variables() -> tuple[str, ...]:
+    """Every variable that stands for a setting."""
+    return tuple(map(variable, _VARIABLES))
+
+
 def _text(_: str, text: str) -> str:
     return text
 
