@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from pack_blocks import PACKERS, pack
@@ -19,6 +20,7 @@ from doppler_core.device.states import DTYPES
 from doppler_core.device.wgpu_executor import bind_wgpu
 from doppler_core.manifest.kernel_text import kernel_text
 from doppler_core.plan.constants import make
+from doppler_core.plan.kernels import signature
 from doppler_core.plan.meaning import MEANINGS, Operands, Tables
 from doppler_core.plan.op import Constant, Kernel, Op, Plan, Scalar, State, Value, ValueType, Weight
 from doppler_core.weights.storage import as_kernel_type, store, to_f32
@@ -33,7 +35,7 @@ def software_gpu(default_limits: bool = False) -> Gpu:
     """The software GPU adapter, opened once for all tests, so that a kernel is compiled once."""
     return open_gpu(
         choose_adapter(SOFTWARE),
-        features=frozenset(["subgroup", "shader-int64"]),
+        features=frozenset(["subgroup", "shader-int64", "shader-f16"]),
         default_limits=default_limits,
     )
 
@@ -120,16 +122,31 @@ class Case:
     dtype: ValueType = "f32"  # of the output
     overrides: Mapping[str, Scalar] = field(default_factory=dict)
 
+    def types(self) -> tuple[list[ValueType], ValueType]:
+        """Those in which the kernel reads its inputs, and in which it writes."""
+        operands = signature(Kernel(*self.kernel.split("#"), "")).operands
+        read = [one.dtypes[0] for one in operands if one.kind == "input"][: len(self.inputs)]
+        half = operands[-1].dtypes == ("f16",)
+        return read, "f16" if half else self.dtype
+
+    def read(self) -> list[np.ndarray]:
+        """The inputs as the kernel reads them."""
+        return [
+            x.astype(DTYPES[dtype]).astype(x.dtype)
+            for x, dtype in zip(self.inputs, self.types()[0], strict=True)
+        ]
+
     def expected(self) -> np.ndarray:
-        """What the meaning says, on the values the kernel reads."""
+        """What the meaning says, on the values the kernel reads, in the type it writes."""
         weights = [
             read_back(tensor("w", values, stored), read)
             for values, (stored, read) in zip(self.weights, self.weight_types, strict=True)
         ]
         states = [kept.stored.astype(kept.values.dtype) for kept in self.states]
-        given = Operands([*self.inputs, *states], weights, [make(constant) for constant in self.constants])
+        given = Operands([*self.read(), *states], weights, [make(constant) for constant in self.constants])
         tables = self.tables.of_sequences() if self.per_sequence else self.tables
-        return MEANINGS[self.meaning](self.params, given, tables)
+        found = MEANINGS[self.meaning](self.params, given, tables)
+        return found.astype(np.float16).astype(np.float32) if self.types()[1] == "f16" else found
 
     def plan(self) -> tuple[Plan, dict[str, Tensor]]:
         """A plan that feeds the inputs and ends with the op."""
@@ -137,9 +154,11 @@ class Case:
         dim = "S" if self.meaning in of_slots or self.per_sequence else "T"
         feeds, tensors, values = [], {}, []
         of_sequences = self.per_sequence or self.meaning == "l2norm"
-        for index, x in enumerate(self.inputs):
+        types, written = self.types()
+        for index, (x, dtype) in enumerate(zip(self.inputs, types, strict=True)):
             table = lines_of_sequences(x, self.tables) if of_sequences else x
             feeds += feed(f"x{index}", table, of_sequences)
+            feeds += [cast(feeds[-1].output, "f16")] if dtype == "f16" else []
             tensors[f"x{index}"] = tensor(f"x{index}", table)
             values.append(feeds[-1].output)
         if self.changes_state and not feeds:  # a phase has something to read back
@@ -157,13 +176,16 @@ class Case:
             layer=None,
             kernel=Kernel(file, entry, "", self.overrides),
             inputs=(*values, *states),
-            output=states[-1] if self.changes_state else Value("result", (dim, self.columns), self.dtype),
+            output=states[-1] if self.changes_state else Value("result", (dim, self.columns), written),
             weights=tuple(weights),
             constants=tuple(self.constants),
             params=self.params,
         )
-        output = feeds[-1].output if self.changes_state else op.output
-        return Plan("test", {"encode": (*feeds, op)}, {"encode": (output,)}), tensors
+        output, after = feeds[-1].output if self.changes_state else op.output, []
+        if output.dtype == "f16":  # what is read back is whole words, however many values a row has
+            after = [cast(output, "f32")]
+            output = after[0].output
+        return Plan("test", {"encode": (*feeds, op, *after)}, {"encode": (output,)}), tensors
 
     def run(self, gpu: Gpu | None = None, text: Callable[[str], str] = kernel_text) -> np.ndarray:
         """The op's output on the software GPU adapter."""
@@ -203,6 +225,13 @@ def feed(name: str, x: np.ndarray, per_sequence: bool) -> list[Op]:
             Op("last_rows", f"feed {name}", None, Kernel("last_rows.wgsl", "main", ""), (value,), last)
         )
     return ops
+
+
+def cast(x: Value, dtype: Literal["f16", "f32"]) -> Op:
+    """The op that gives x in another type."""
+    kernel = Kernel(f"cast_{x.dtype}_to_{dtype}.wgsl", "main", "")
+    output = Value(f"{x.name}.{dtype}", x.shape, dtype)
+    return Op("cast", f"cast {x.name}", None, kernel, (x,), output, params={"columns": x.columns})
 
 
 def lines_of_sequences(x: np.ndarray, tables: Tables) -> np.ndarray:

@@ -83,7 +83,7 @@ def _turning(case: Case, head_dim: int) -> Case:
 
 def _rope(row: Signature, base: Case) -> Case:
     head = base.columns
-    params = {"heads": 2, "head_dim": head}
+    params = {"heads": 2, "head_dim": head, "eps": 1e-6, "offset": 1}
     return _turning(replace(base, params=params, inputs=[_x(base, 2 * head)], columns=2 * head), head)
 
 
@@ -117,7 +117,7 @@ def _attention(row: Signature, base: Case) -> Case:
 
 def _store(row: Signature, base: Case) -> Case:
     state = Kept(np.zeros((3 * 40, 4 * 90), np.float32), "f16", 40)
-    params = {"heads": 2, "head_dim": 90, "capacity": 40, "value_norm": True, "eps": 1e-6}
+    params = {"heads": 2, "head_dim": 90, "capacity": 40, "value_norm": True, "eps": 1e-6, "offset": 1}
     case = replace(base, params=params, inputs=[_x(base, 180)] * 2, states=[state], changes_state=True)
     return _turning(case, 90)
 
@@ -315,6 +315,7 @@ MAKERS: Mapping[str, Make] = {
     "residual": _pair,
     "gelu": _pair,
     "pool": _plain,
+    "cast": _plain,
     "l2norm": _plain,
     "adjust": _adjust,
     "sample": _sampling,

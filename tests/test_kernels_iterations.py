@@ -15,11 +15,13 @@ from kernel_examples import example
 
 from doppler_core.device.gpu import Gpu
 from doppler_core.manifest.kernel_text import kernel_text
+from doppler_core.plan.kernel_tables.f16 import TWINS
 from doppler_core.plan.kernels import SIGNATURES
 from doppler_core.plan.signature import Signature, kernel_params
 
 SPOILED = np.float32(1e30)
 # Their loops are those of broadcast_matmul.wgsl, as matmul_f32_broadcast.wgsl's are, and they take seconds to compile.
+# So are a twin's those of the kernel for f32.
 SAME_LOOPS = tuple(
     f"matmul_{kind}_broadcast.wgsl" for kind in ("f16w_f32a", "q4_k", "q8_0x8", "q5_0", "q6_k")
 )
@@ -39,7 +41,8 @@ def counting(row: Signature, bound: int) -> Callable[[str], str]:
         plain = re.sub(r"@builtin\(\w+\) ", "", arguments)
         names = ", ".join(re.findall(r"(\w+):", plain))
         element = next(operand.element for operand in row.operands if operand.kind == "output")
-        spoiled = f"{element}({SPOILED})" if "f32" in element else f"{element}(0x7bff7bffu)"
+        number = {"f32": str(SPOILED), "f16": "6e4"}.get(element[-4:].strip("<>"), "0x7bff7bffu")
+        spoiled = f"{element}({number})"
         return source.replace(f"{head}fn {row.entry}({arguments})", f"fn counted({plain})") + (
             f"var<private> turns: u32;\n{head}fn {row.entry}({arguments}) {{\n    counted({names});\n"
             f"    if (turns > {bound}u) {{ output[0] = {spoiled}; }}\n}}\n"
@@ -54,17 +57,17 @@ def fresh_gpu() -> Gpu:
 
 
 def loops(row: Signature) -> bool:
-    return "for (" in kernel_text(row.file)
+    """Whether it has loops of its own."""
+    return "for (" in kernel_text(row.file) and row.file not in (*SAME_LOOPS, *TWINS.values())
 
 
-@pytest.mark.parametrize(
-    "row", [row for row in SIGNATURES.values() if loops(row) and row.file not in SAME_LOOPS], ids=str
-)
+@pytest.mark.parametrize("row", [row for row in SIGNATURES.values() if loops(row)], ids=str)
 def test_no_invocation_takes_more_turns_than_the_signature_says(row: Signature) -> None:
     case = example(row)
     plan, _ = case.plan()
     longest = int(case.tables.slots[:, 1].max())
-    bound = row.iterations(kernel_params(row, plan.phases["encode"][-1]), longest)
+    op = [each for each in plan.phases["encode"] if str(each.kernel) == str(row)][-1]
+    bound = row.iterations(kernel_params(row, op), longest)
     np.testing.assert_array_equal(case.run(fresh_gpu(), counting(row, bound)), case.run())
 
 
@@ -92,3 +95,12 @@ def test_a_turn_too_many_would_show() -> None:
 def test_the_matmuls_left_out_above_have_no_loops_of_their_own(file: str) -> None:
     others = "matmul_f32_broadcast.wgsl"
     assert kernel_text(file).count("for (") == kernel_text(others).count("for (")
+
+
+@pytest.mark.parametrize("file", TWINS)
+def test_a_twin_has_the_loops_of_the_kernel_for_f32(file: str) -> None:
+    parts = [re.findall(r"for \([^{]*\) \{", kernel_text(name)) for name in (file, TWINS[file])]
+    assert parts[0] == parts[1]
+    for row in SIGNATURES.values():
+        if row.file == file:
+            assert SIGNATURES[TWINS[file], row.entry].iterations is row.iterations

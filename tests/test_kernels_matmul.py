@@ -9,6 +9,7 @@ from gpu_ops import Case, packed_step, stored_form
 
 from doppler_core.errors import PlanError
 from doppler_core.manifest.kernel_text import kernel_text
+from doppler_core.plan.kernel_tables.f16 import TWINS
 from doppler_core.plan.kernels import SIGNATURES
 from doppler_core.weights.tensor import StorageType
 
@@ -62,6 +63,7 @@ def assert_close(found: np.ndarray, expected: np.ndarray, tolerance: float = TOL
 
 def test_these_are_all_matmul_kernels() -> None:
     known = {*PLAIN, *BROADCAST, DENSE_GEMV, *(kernel.split("#")[0] for kernel in PACKED_GEMV)}
+    known |= {TWINS[file] for file in known if file in TWINS}  # test_kernels_f16.py
     assert known == {row.file for row in SIGNATURES.values() if row.meaning == "matmul"}
 
 

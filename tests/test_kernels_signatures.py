@@ -35,6 +35,13 @@ def bindings(text: str) -> list[Binding]:
     )
 
 
+def without_aliases(text: str) -> str:
+    """Each alias of a number's type replaced by the type."""
+    for name, kind in re.findall(r"alias (\w+) = (f\d+);", text):
+        text = re.sub(rf"\b{name}\b", kind, text)
+    return text
+
+
 def struct_fields(text: str, name: str) -> dict[str, str]:
     body = re.search(rf"struct {name} \{{(.*?)\}}", text, re.DOTALL)
     assert body is not None
@@ -78,7 +85,7 @@ def is_part(file: str) -> bool:
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
 def test_bindings_are_step_params_and_the_operands_in_order(row: Signature) -> None:
-    found = bindings(kernel_text(row.file))
+    found = bindings(without_aliases(kernel_text(row.file)))
     assert [(b.number, b.space, b.name, b.type) for b in found[:FIRST_OPERAND]] == [
         (0, "uniform", "step", "Step"),
         (1, "uniform", "params", "Params"),
@@ -121,6 +128,15 @@ def test_subgroup_operations_and_the_feature_go_together(row: Signature) -> None
     assert (row.subgroup_size is not None) == ("subgroup" in row.features)
     # The native library refuses the line that other implementations ask for.
     assert "enable subgroups" not in text
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_f16_and_the_feature_go_together(row: Signature) -> None:
+    """What is no array of f16 needs no feature: words are unpacked, and nothing computes in f16."""
+    text = without_aliases(kernel_text(row.file))
+    assert ("shader-f16" in row.features) == ("enable f16;" in text)
+    assert ("enable f16;" in text) == ("f16>" in text)
+    assert not re.search(r"(var|let) \w+: .*f16", text)
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.for_one], ids=str)

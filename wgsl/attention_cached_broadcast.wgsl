@@ -4,6 +4,7 @@
 //   scores   of 32 positions at a time, lane l the positions 4 l .. 4 l + 3
 //   output   64 of the head's values at a time, lane l the values 8 l .. 8 l + 7; sums lie in `output` itself
 // No lane reads from memory what another one wrote, so that there are no barriers.
+//!include activation_f32.wgsl
 //!include step.wgsl
 //!include cached_rows.wgsl
 //!include cached_eights.wgsl

@@ -1,5 +1,6 @@
 // cached_attention: online softmax over the keys and values of a state, f16 (or f32), for decoding: one row a sequence.
 // A workgroup of 256 threads makes one row of one head; head_dim at most 512.
+//!include activation_f32.wgsl
 //!include step.wgsl
 
 const THREADS = 256u;

@@ -1,17 +1,4 @@
 // cached_attention: tiles of rows over the keys and values of a state, f16 (or f32), for prompts, with heads of up to 256 values.
 // A workgroup makes 16 rows of one head over 8 positions at a time; head_dim at most 256.
-//!include step.wgsl
-
-const ROWS = 16u;
-const LANES = 8u;
-const KEYS = 8u;
-//!include cached_attention_tile.wgsl
-
-@compute @workgroup_size(128)
-fn main(
-    @builtin(workgroup_id) workgroup: vec3<u32>,
-    @builtin(num_workgroups) workgroups: vec3<u32>,
-    @builtin(local_invocation_index) thread: u32,
-) {
-    attend(group_index(workgroup, workgroups), thread);
-}
+//!include activation_f32.wgsl
+//!include attention_head256_tile.wgsl

@@ -1,5 +1,6 @@
 // cached_attention: online softmax over the keys and values of a state, f16 (or f32), for any number of rows.
 // A workgroup of 128 threads streams all that one row of one head sees; head_dim at most 512.
+//!include activation_f32.wgsl
 //!include step.wgsl
 
 const THREADS = 128u;

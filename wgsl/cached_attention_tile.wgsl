@@ -36,14 +36,14 @@ fn row_tile(number: u32) -> RowTile {
 
 fn query_four(asked: u32, four: u32) -> vec4<f32> {
     if (four < params.head_dim / 4u) {
-        return q[asked + four] * params.scale;
+        return vec4<f32>(q[asked + four]) * params.scale;
     }
     return vec4<f32>();
 }
 
 fn store_four(own: u32, four: u32, values: vec4<f32>) {
     if (four < params.head_dim / 4u) {
-        output[own + four] = values;
+        output[own + four] = vec4<Activation>(values);
     }
 }
 

@@ -3,8 +3,8 @@
 // A row at position p sees the positions max(0, p - window + 1) .. p of its place, all of 0 .. p for a window of 0; on a canvas
 // it sees what the first row of its slot sees, and all rows of its slot. Positions lie in the state's rows place * capacity + position % capacity, f16 or f32 [K of all heads | V of all heads].
 // rows u32 [R, 4] (second column: position, third: slot); slots u32 [S, 4] (first row, row count, -, place);
-// q f32 [R, q_columns], of which the first heads * head_dim; output f32 [R, heads * head_dim]; head_dim a multiple of 4:
-// all is read by fours.
+// q [R, q_columns], of which the first heads * head_dim, and output [R, heads * head_dim], of the type that the including
+// file gives as Activation; head_dim a multiple of 4: all is read by fours.
 //!include score_cap.wgsl
 
 override STATE_IS_F16: bool = true;
@@ -27,8 +27,8 @@ struct Params {
 @group(0) @binding(1) var<uniform> params: Params;
 @group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>;
 @group(0) @binding(3) var<storage, read> slots: array<vec4<u32>>;
-@group(0) @binding(4) var<storage, read> q: array<vec4<f32>>;
-@group(0) @binding(6) var<storage, read_write> output: array<vec4<f32>>;
+@group(0) @binding(4) var<storage, read> q: array<vec4<Activation>>;
+@group(0) @binding(6) var<storage, read_write> output: array<vec4<Activation>>;
 
 const MASKED = -3.0e38;
 

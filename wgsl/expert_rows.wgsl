@@ -1,6 +1,6 @@
 // Shared by the expert matmuls: output[r, i, n] = sum over k of input[r, k] * weight[e, n, k], e the expert of row r's
 // route i. A route is known by its number, r * chosen + i.
-// The including file declares `weight` (binding 4) and gives
+// The including file says what type Activation is, of input and output, declares `weight` (binding 4) and gives
 //   sixteen(line, k): weights k .. k + 15 (k a multiple of 16) of a line of the bound section, by fours; 0 past K
 // The weight's lines, [E * columns, K], are bound in sections: this dispatch makes what comes of the lines
 // [first_row, first_row + row_count).
@@ -16,9 +16,9 @@ struct Params {
 }
 
 @group(0) @binding(1) var<uniform> params: Params;
-@group(0) @binding(2) var<storage, read> input: array<vec4<f32>>;
+@group(0) @binding(2) var<storage, read> input: array<vec4<Activation>>;
 @group(0) @binding(3) var<storage, read> routes: array<vec2<u32>>;
-@group(0) @binding(5) var<storage, read_write> output: array<f32>;
+@group(0) @binding(5) var<storage, read_write> output: array<Activation>;
 
 // Inputs k .. k + 3 (k a multiple of 4) of a route; 0 past K.
 fn input4(route: u32, k: u32) -> vec4<f32> {
@@ -26,7 +26,7 @@ fn input4(route: u32, k: u32) -> vec4<f32> {
         return vec4<f32>();
     }
     let run = select(route / params.chosen, route, params.own_inputs == 1u);
-    return input[(run * params.inner + k) / 4u];
+    return vec4<f32>(input[(run * params.inner + k) / 4u]);
 }
 
 // The line of the section that makes an expert's column; one that is not in it is past row_count.
@@ -41,5 +41,5 @@ fn store(route: u32, column: u32, value: f32) {
     let run = params.columns / params.parts;
     let row = route / params.chosen;
     let part = row * params.parts + column / run;
-    output[(part * params.chosen + route % params.chosen) * run + column % run] = value;
+    output[(part * params.chosen + route % params.chosen) * run + column % run] = Activation(value);
 }

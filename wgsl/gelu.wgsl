@@ -1,40 +1,5 @@
 // gelu: output = g / 2 * (1 + tanh(sqrt(2 / pi) * (g + 0.044715 g^3))) * up, with g = gate; without up when HAS_GATE is false.
 // output f32 [rows, columns]; gate f32 [rows, gate_columns], of which the first columns are taken; up f32
 // [rows, up_columns], of which those from up_first on.
-//!include step.wgsl
-//!include gelu_tanh.wgsl
-
-override HAS_GATE: bool = true;
-
-struct Params {
-    columns: u32,
-    up_first: u32,
-    gate_columns: u32,
-    up_columns: u32,
-}
-
-@group(0) @binding(1) var<uniform> params: Params;
-@group(0) @binding(2) var<storage, read> gate: array<f32>;
-@group(0) @binding(3) var<storage, read> up: array<f32>;
-@group(0) @binding(4) var<storage, read_write> output: array<f32>;
-
-@compute @workgroup_size(256)
-fn main(
-    @builtin(workgroup_id) workgroup: vec3<u32>,
-    @builtin(num_workgroups) workgroups: vec3<u32>,
-    @builtin(local_invocation_index) thread: u32,
-) {
-    let first = group_index(workgroup, workgroups) * 1024u + thread;
-    for (var part = 0u; part < 4u; part++) {
-        let index = first + part * 256u;
-        if (index < step.rows * params.columns) {
-            let row = index / params.columns;
-            let column = index % params.columns;
-            var value = gelu_tanh(gate[row * params.gate_columns + column]);
-            if (HAS_GATE) {
-                value *= up[row * params.up_columns + params.up_first + column];
-            }
-            output[index] = value;
-        }
-    }
-}
+//!include activation_f32.wgsl
+//!include gated_values.wgsl

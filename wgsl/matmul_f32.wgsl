@@ -1,5 +1,6 @@
 // matmul: output[r, n] = sum over k of input[r, k] * weight[n, k]
 // input f32 [R, K]; weight f32 [N, K]; output f32 [R, N]. Products and sums in f32.
+//!include activation_f32.wgsl
 //!include step.wgsl
 //!include matmul_tile.wgsl
 

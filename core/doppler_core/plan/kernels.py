@@ -4,11 +4,11 @@ import difflib
 from collections.abc import Mapping
 
 from doppler_core.errors import PlanError
-from doppler_core.plan.kernel_tables import attention, canvas, experts, matmul, sampling, small_ops
+from doppler_core.plan.kernel_tables import attention, canvas, experts, f16, matmul, sampling, small_ops
 from doppler_core.plan.op import Kernel
 from doppler_core.plan.signature import Signature
 
-_SIGNATURES = (
+_F32 = (
     *small_ops.SIGNATURES,
     *matmul.SIGNATURES,
     *attention.SIGNATURES,
@@ -16,6 +16,7 @@ _SIGNATURES = (
     *sampling.SIGNATURES,
     *canvas.SIGNATURES,
 )
+_SIGNATURES = (*_F32, *f16.twins(_F32), *f16.CASTS)
 
 SIGNATURES: Mapping[tuple[str, str], Signature] = {(row.file, row.entry): row for row in _SIGNATURES}
 

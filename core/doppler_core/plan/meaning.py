@@ -224,6 +224,11 @@ def residual(params: Params, given: Operands, tables: Tables) -> Array:
     return out
 
 
+def cast(params: Params, given: Operands, tables: Tables) -> Array:
+    """The same values: what rounds them is the type of the output. [R, n] -> [R, n]."""
+    return given.inputs[0]
+
+
 def pool(params: Params, given: Operands, tables: Tables) -> Array:
     """The mean over each slot's rows. [T, n] -> [S, n]."""
     x = given.inputs[0]
@@ -253,6 +258,7 @@ MEANINGS: Mapping[str, Callable[[Params, Operands, Tables], npt.NDArray[Any]]] =
     "softcap": softcap,
     "gelu": gelu,
     "residual": residual,
+    "cast": cast,
     "pool": pool,
     "l2norm": l2norm,
     "adjust": sampling_meaning.adjust,

@@ -1,0 +1,3 @@
+// expert_matmul: what expert_matmul_q4_k.wgsl computes, in f32 too, for input and output in f16.
+//!include activation_f16.wgsl
+//!include expert_q4_k.wgsl

@@ -1,0 +1,6 @@
+// matmul: output[r, n] = sum over k of input[r, k] * weight[n, k], the weight staying packed on the device.
+// input f16 [R, K]; weight Q4_K [N, K]; output f16 [R, N]. Dequantised, multiplied and summed in f32.
+//!include activation_f16.wgsl
+//!include step.wgsl
+//!include q4_k_chunk.wgsl
+//!include packed_tile.wgsl
