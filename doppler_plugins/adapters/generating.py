@@ -154,7 +154,7 @@ def _limited(handles: Sequence[Handle[GenerateResult]], seconds: float | None) -
         expired.set()  # before the waiter can see that the request is cancelled
         _give_up(handles)
 
-    timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), expire)
+    timer = threading.Timer(seconds, expire)
     timer.daemon = True
     timer.start()
     try:

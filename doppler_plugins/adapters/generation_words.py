@@ -4,19 +4,21 @@ Takes keyword arguments of a constructor and of a call; gives fields of Generate
 context, its chat format) is checked at the first use.
 """
 
+import re
+import threading
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from types import MappingProxyType
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
-from pydantic import BeforeValidator, Field, StrictBool, StrictInt, model_validator
+from pydantic import BeforeValidator, Field, SkipValidation, StrictInt, model_validator
 
+from doppler_core.engine.generate_check import check_count, check_flag, check_generate_request
 from doppler_core.engine.request import GenerateRequest, PromptOverflow
-from doppler_core.engine.sampling_check import check_sampling
 from doppler_core.errors import InputError
 from doppler_core.plan.sampling import TOP_LOGPROBS
 from doppler_plugins.adapters.lazy_engine import LazyEngine
-from doppler_plugins.adapters.model_words import ModelWords, Word, meant
+from doppler_plugins.adapters.model_words import ModelWords, Word, meant, path_as_text
 
 #: Words that are fields of a request as they are.
 FIELDS = (
@@ -40,15 +42,28 @@ FIELDS = (
 #: Words that a call may say otherwise than the constructor.
 CALL_WORDS = (*FIELDS, "stop", "logprobs", "top_logprobs", "timeout")
 
-_SAMPLING = FIELDS[1 : FIELDS.index("chat_format")]
+
+_TOKEN_ID = re.compile(r"\d{1,9}", re.ASCII)
 
 
 def _texts(value: Any) -> Any:
-    return () if value is None else (value,) if isinstance(value, str) else value
+    """Stop texts: one may stand alone."""
+    if isinstance(value, str):
+        return (value,)
+    return tuple(value) if isinstance(value, Sequence) else value
 
 
-Stops = Annotated[tuple[Annotated[str, Field(min_length=1)], ...], BeforeValidator(_texts)]
-Count = Annotated[StrictInt, Field(ge=0)]
+def _token_ids(value: Any) -> Any:
+    """JSON has no keys but texts."""
+    if not isinstance(value, Mapping):
+        return value
+    is_text = {key: isinstance(key, str) and _TOKEN_ID.fullmatch(key) is not None for key in value}
+    return {int(key) if is_text[key] else key: one for key, one in value.items()}
+
+
+T = TypeVar("T")
+# A word that a call may say otherwise: what it may be, `request_fields` checks, whoever says it.
+Said = Annotated[T, SkipValidation, Field(frozen=True)]
 
 
 class GenerationWords(ModelWords):
@@ -73,55 +88,83 @@ class GenerationWords(ModelWords):
     slots: Word[StrictInt | None] = None
     """Sequences that the model works on at once; None = 4, and fewer where memory is short."""
 
-    max_tokens: Word[Count | None] = None
+    max_tokens: Said[int | None] = None
     """Most tokens of an answer; None = as many as the context has room for."""
-    temperature: Word[float | None] = None
+    temperature: Said[float | None] = None
     """0 = the likeliest token, always."""
-    top_k: Word[StrictInt | None] = None
+    top_k: Said[int | None] = None
     """Choose among so many likeliest tokens; 0 = all."""
-    top_p: Word[float | None] = None
+    top_p: Said[float | None] = None
     """Choose among the likeliest tokens that have this probability together."""
-    min_p: Word[float | None] = None
+    min_p: Said[float | None] = None
     """Choose among tokens at least this probable, relative to the likeliest."""
-    presence_penalty: Word[float | None] = None
+    presence_penalty: Said[float | None] = None
     """Over 0: tokens that the answer has already become less likely."""
-    frequency_penalty: Word[float | None] = None
+    frequency_penalty: Said[float | None] = None
     """The same, for each time that the answer has them."""
-    repetition_penalty: Word[float | None] = None
+    repetition_penalty: Said[float | None] = None
     """Over 1: tokens of prompt and answer become less likely."""
-    logit_bias: Word[Mapping[int, float] | None] = None
-    """Added to the logits of token ids."""
-    seed: Word[StrictInt | None] = None
+    logit_bias: Annotated[Said[Mapping[int, float] | None], BeforeValidator(_token_ids)] = None
+    """Added to the logits of token ids, which may be texts, as JSON has them."""
+    seed: Said[int | None] = None
     """The same seed, the same text; None = another each time."""
-    stop: Word[Stops] = ()
+    stop: Annotated[Said[tuple[str, ...]], BeforeValidator(_texts)] = ()
     """Texts that end the answer and are not in it. Also `stop_sequences`."""
-    logprobs: Word[StrictBool] = False
+    logprobs: Said[bool] = False
     """Give the logarithm of each token's probability."""
-    top_logprobs: Word[Annotated[StrictInt, Field(ge=0, le=TOP_LOGPROBS)] | None] = None
+    top_logprobs: Said[int | None] = None
     """And of so many likeliest tokens beside it."""
-    thinking: Word[StrictBool] = False
+    thinking: Said[bool] = False
     """Let a model that can reason before it answers."""
-    constrain_tools: Word[StrictBool] = True
+    constrain_tools: Said[bool] = True
     """Hold tool calls to the tools' names and schemas while they are made."""
-    steps: Word[Annotated[StrictInt, Field(ge=1)] | None] = None
+    steps: Said[int | None] = None
     """Most steps of a canvas, of a model that makes its text in canvases; None = as many as it was made for."""
-    drafts: Word[StrictBool] = False
+    drafts: Said[bool] = False
     """Let a stream show each canvas of such a model after each of its steps."""
-    chat_format: Word[str | None] = None
+    chat_format: Said[str | None] = None
     """"gemma3" or "gemma4", in place of the model's own."""
-    overflow: Word[PromptOverflow] = "error"
+    overflow: Said[PromptOverflow] = "error"
     """A prompt over the context: "error", or "truncate_left" drops what is oldest."""
-    timeout: Word[Annotated[float, Field(gt=0)] | None] = None
+    timeout: Said[float | None] = None
     """Seconds after which an answer is given up with TimeoutError; None = never."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_unsaid(cls, words: Any) -> Any:
+        # As in a call, None is what nobody has said.
+        if not isinstance(words, Mapping):
+            return words
+        return {
+            name: value
+            for name, value in words.items()
+            if value is not None or cls.aliases.get(name, name) not in CALL_WORDS
+        }
+
     @model_validator(mode="after")
-    def _check_sampling(self) -> Self:
-        check_sampling(GenerateRequest("", **{name: getattr(self, name) for name in _SAMPLING}))
+    def _check_words(self) -> Self:
+        request_fields(self, {})
+        timeout_of(self, {})
         return self
 
-    def lazy_engine(self, model: str | None = None) -> LazyEngine:
+    def lazy_engine(self, call: Mapping[str, Any]) -> LazyEngine:
         """The engine, not open yet, of these words' model, or of another that a call names, with the same settings."""
-        return self._lazy if model is None else self._lazy.of(model)
+        model = path_as_text(said_in(self, call).get("model", self.model))
+        if not isinstance(model, str) or not model:
+            raise InputError(f"model={model!r}: expected the name of a model, or its path")
+        return self._lazy.of(model)
+
+
+def said_in(words: GenerationWords, call: Mapping[str, Any]) -> dict[str, Any]:
+    """What a call says, each word by the name that it has here. None = as the constructor said."""
+    said: dict[str, Any] = {}
+    for name, value in call.items():
+        if value is None:
+            continue
+        word = words.aliases.get(name, name)
+        if said.setdefault(word, value) is not value and said[word] != value:
+            raise InputError(f"{name}={value!r} and {said[word]!r}: two names of one word, {word!r}")
+    return said
 
 
 def request_fields(
@@ -129,37 +172,44 @@ def request_fields(
 ) -> dict[str, Any]:
     """Fields of GenerateRequest: the constructor's words, and what a call says in their place.
 
-    None in a call = as the constructor said. Raises InputError for a word of `call` that is none of CALL_WORDS; values
-    are the engine's to check. `timeout` is no field. beside: other words of calls, to be offered for a misspelt one.
+    Raises InputError for a word of `call` that is none of CALL_WORDS, and for a value that no model could serve, whoever
+    said it. `timeout` is no field. beside: other words of calls, to be offered for a misspelt one.
     """
-    said = _said(words, call)
-    known = [*CALL_WORDS, *words.aliases]
-    for word in said:
-        if word not in known:
-            raise InputError(
-                f"a call has no word {word!r}: {meant(str(word), CALL_WORDS, [*words.aliases, *beside])}"
-            )
+    for name, value in call.items():
+        if value is not None and words.aliases.get(name, name) not in CALL_WORDS:
+            raise InputError(_unknown(words, name, beside))
+    said = said_in(words, call)
     fields = {name: said.get(name, getattr(words, name)) for name in FIELDS}
-    top = said.get("top_logprobs", words.top_logprobs)
-    if top is None and said.get("logprobs", words.logprobs):
-        top = 0
-    if said.get("logprobs") is False and "top_logprobs" not in said:
-        top = None  # whatever the constructor said
-    stop = _texts(said.get("stop", words.stop))
-    if not isinstance(stop, Sequence):
-        raise InputError(f"stop is {type(stop).__name__}: expected a text, or a list of texts")
-    return {**fields, "stop": tuple(stop), "logprobs": top}
+    fields["logit_bias"] = _token_ids(fields["logit_bias"])
+    fields["stop"] = _texts(said.get("stop", words.stop))
+    fields["logprobs"] = _logprobs(words, said)
+    check_generate_request(GenerateRequest("", **fields))
+    return fields
 
 
 def timeout_of(words: GenerationWords, call: Mapping[str, Any]) -> float | None:
     """Seconds that a call may take, None where nobody said. InputError for what is no time to wait."""
-    said = _said(words, call).get("timeout")
-    if said is None:
-        return words.timeout
-    if isinstance(said, bool) or not isinstance(said, Real) or not float(said) > 0:
-        raise InputError(f"timeout={said!r}: expected seconds, more than 0, or None for ever")
-    return float(said)
+    seconds: Any = said_in(words, call).get("timeout", words.timeout)
+    if seconds is None:
+        return None
+    is_number = isinstance(seconds, Real) and not isinstance(seconds, bool)
+    if not is_number or not seconds > 0:
+        raise InputError(f"timeout={seconds!r}: expected seconds, more than 0, or None for ever")
+    return float(min(seconds, threading.TIMEOUT_MAX))
 
 
-def _said(words: GenerationWords, call: Mapping[str, Any]) -> dict[str, Any]:
-    return {words.aliases.get(name, name): value for name, value in call.items() if value is not None}
+def _unknown(words: GenerationWords, name: str, beside: Sequence[str]) -> str:
+    if words.aliases.get(name, name) in type(words).model_fields:
+        return f"{name!r} is a word of the constructor: model_copy(update={{{name!r}: ...}}) makes a changed copy"
+    aliases = [alias for alias, word in words.aliases.items() if word in CALL_WORDS]
+    return f"a call has no word {name!r}: {meant(name, CALL_WORDS, [*aliases, *beside])}"
+
+
+def _logprobs(words: GenerationWords, said: Mapping[str, Any]) -> int | None:
+    """None = none; else of so many likeliest tokens beside each."""
+    wanted, top = said.get("logprobs", words.logprobs), said.get("top_logprobs", words.top_logprobs)
+    check_flag("logprobs", wanted)
+    check_count("top_logprobs", top, TOP_LOGPROBS)
+    if said.get("logprobs") is False and "top_logprobs" not in said:
+        return None  # whatever the constructor said
+    return 0 if wanted and top is None else top

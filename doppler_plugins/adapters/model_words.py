@@ -104,7 +104,7 @@ class ModelWords(BaseModel):
             if alias in words:
                 # A framework's base class may have the alias as a field of its own.
                 value = words[alias] if alias in cls.model_fields else words.pop(alias)
-                if words.setdefault(word, value) != value:
+                if words.setdefault(word, value) is not value and words[word] != value:
                     raise SettingsError(
                         f"{alias}={value!r} and {word}={words[word]!r}: two names of one word"
                     )

@@ -18,8 +18,7 @@ from langchain_core.utils.json import parse_partial_json
 from doppler_core.engine.request import Delta, TokenLogprob, Usage
 from doppler_core.text.chat.messages import InvalidToolCall, ToolCall
 from doppler_plugins.adapters.drafts import canvas_figures, draft_of
-
-PROVIDER = "doppler"
+from doppler_plugins.langchain.call import PROVIDER
 
 Piece = Callable[[int], bytes]
 

@@ -8,15 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from langchain_core.language_models.base import LangSmithParams
 from langchain_core.messages import BaseMessage
 
 from doppler_core.engine.request import GenerateRequest
-from doppler_core.errors import InputError
 from doppler_plugins.adapters.generation_words import (
     CALL_WORDS,
     FIELDS,
     GenerationWords,
     request_fields,
+    said_in,
     timeout_of,
 )
 from doppler_plugins.adapters.lazy_engine import LazyEngine
@@ -29,6 +30,8 @@ _IGNORED = ("strict", "stream", "structured_output_format")
 
 #: What a call may say that changes its answer.
 KEYED = ("model", "grammar", "response_format", *CALL_WORDS, *GenerationWords.aliases)
+
+PROVIDER = "doppler"
 
 _SETTINGS = ("model", "precision", "manifest", "revision", "device", "kernel_profile", "context_length")
 
@@ -83,13 +86,12 @@ def _call(
     said: Mapping[str, Any],
     fields: Mapping[str, Any],
 ) -> Call:
-    said = {**said, "stop": said.get("stop") if stop is None else stop}
-    model = said.pop("model", None)
-    if not isinstance(model, str | None):
-        raise InputError(f"model is {type(model).__name__}: expected the name of a model")
-    known = {name: value for name, value in said.items() if not _has_no_meaning(words, name)}
-    request = GenerateRequest(prompt, **request_fields(words, known), **fields)
-    return Call(words.lazy_engine(model), request, timeout_of(words, known))
+    beside = {} if stop is None else {"stop": stop}
+    known = {name: value for name, value in {**said, **beside}.items() if not _has_no_meaning(words, name)}
+    lazy = words.lazy_engine(known)
+    chosen = {name: value for name, value in said_in(words, known).items() if name != "model"}
+    request = GenerateRequest(prompt, **request_fields(words, chosen), **fields)
+    return Call(lazy, request, timeout_of(words, chosen))
 
 
 def _has_no_meaning(words: GenerationWords, name: str) -> bool:
@@ -104,6 +106,12 @@ def keyed(said: Mapping[str, Any]) -> dict[str, Any]:
     if found.get("tools"):
         found["tools"] = tool_mappings(found["tools"])
     return found
+
+
+def traced(words: GenerationWords, params: LangSmithParams, said: Mapping[str, Any]) -> LangSmithParams:
+    """What traces tell of a call: LangChain's parameters, and whom it asks."""
+    named = said.get("model") or said.get("model_name") or words.model
+    return {**params, "ls_provider": PROVIDER, "ls_model_name": str(named)}
 
 
 def identifying_params(words: GenerationWords) -> dict[str, Any]:

@@ -24,8 +24,8 @@ try:
 except ModuleNotFoundError as error:
     raise missing_extra("langchain", error) from error
 
-from doppler_plugins.langchain.answer import PROVIDER, Answer
-from doppler_plugins.langchain.call import Call, chat_call, identifying_params, keyed
+from doppler_plugins.langchain.answer import Answer
+from doppler_plugins.langchain.call import PROVIDER, Call, chat_call, identifying_params, keyed, traced
 from doppler_plugins.langchain.counting import countable
 from doppler_plugins.langchain.errors import translated
 from doppler_plugins.langchain.messages import core_messages
@@ -140,13 +140,12 @@ class ChatDoppler(GenerationWords, BaseChatModel):
 
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
         params = super()._get_ls_params(stop=stop or list(self.stop) or None, **kwargs)
-        params["ls_provider"] = PROVIDER
-        return params
+        return traced(self, params, kwargs)
 
     def _get_llm_string(self, stop: list[str] | None = None, **kwargs: Any) -> str:
         # The key of a cache: words can't tell that a folder holds other weights now.
         with translated():
-            made_by = generating.identity(self.lazy_engine(kwargs.get("model")))
+            made_by = generating.identity(self.lazy_engine(kwargs))
             said = keyed(kwargs)
         return f"{super()._get_llm_string(stop=stop, **said)} {made_by}"
 
@@ -154,7 +153,7 @@ class ChatDoppler(GenerationWords, BaseChatModel):
         if self.cache is not False:
             # The key of a cache asks the open model; here the wait for it holds up nobody.
             with translated():
-                await generating.aopened(self.lazy_engine(kwargs.get("model")))
+                await generating.aopened(self.lazy_engine(kwargs))
         return await super()._agenerate_with_cache(*arguments, **kwargs)
 
     def _generate(

@@ -29,8 +29,8 @@ try:
 except ModuleNotFoundError as error:
     raise missing_extra("langchain", error) from error
 
-from doppler_plugins.langchain.answer import PROVIDER, openai_logprobs, usage_metadata
-from doppler_plugins.langchain.call import KEYED, Call, identifying_params, keyed, text_calls
+from doppler_plugins.langchain.answer import openai_logprobs, usage_metadata
+from doppler_plugins.langchain.call import KEYED, Call, identifying_params, keyed, text_calls, traced
 from doppler_plugins.langchain.errors import translated
 
 # BaseLLM makes the key of a cache of the constructor's words alone. What a call says otherwise, and the open model's
@@ -67,7 +67,7 @@ class DopplerLLM(GenerationWords, BaseLLM):
         made_by = ""
         if self._is_cached():
             with translated():
-                made_by = generating.identity(self.lazy_engine(kwargs.get("model")))
+                made_by = generating.identity(self.lazy_engine(kwargs))
         with _keyed(kwargs, made_by):
             return super().generate(prompts, *arguments, **kwargs)
 
@@ -75,8 +75,8 @@ class DopplerLLM(GenerationWords, BaseLLM):
         """`generate` on an event loop."""
         made_by = ""
         if self._is_cached():
-            lazy = self.lazy_engine(kwargs.get("model"))
             with translated():
+                lazy = self.lazy_engine(kwargs)
                 await generating.aopened(lazy)
                 made_by = generating.identity(lazy)
         with _keyed(kwargs, made_by):
@@ -92,9 +92,7 @@ class DopplerLLM(GenerationWords, BaseLLM):
 
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
         params = super()._get_ls_params(stop=stop or list(self.stop) or None, **kwargs)
-        params["ls_provider"] = PROVIDER
-        params["ls_model_name"] = kwargs.get("model") or self.model
-        return params
+        return traced(self, params, kwargs)
 
     def _is_cached(self) -> bool:
         if self.cache is False:

@@ -3,6 +3,7 @@
 What only the model knows (its context, its chat format) is checked by its driver.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any
@@ -17,16 +18,17 @@ from doppler_core.text.grammar import Grammar
 _TEXTS = (str, bytes, bytearray, memoryview)  # sequences whose members may pass for token ids, and are none
 
 
-def check_generate_request(request: Any, vocabulary: int) -> None:
-    """InputError names the first field of a wrong type or size. vocabulary: how many tokens there are."""
+def check_generate_request(request: Any, vocabulary: int | None = None) -> None:
+    """InputError names the first field of a wrong type or size. vocabulary: how many tokens there are, where that is
+    known."""
     if not isinstance(request, GenerateRequest):
         raise InputError(f"expected a GenerateRequest, got {_kind(request)}")
     check_prompt(request.prompt, vocabulary)
     if not isinstance(request.chat_format, str | None):
         raise InputError(f"chat_format is {_kind(request.chat_format)}: expected a name, or None")
     check_sampling(request, vocabulary)
-    _check_count("max_tokens", request.max_tokens)
-    _check_count("logprobs", request.logprobs, TOP_LOGPROBS)
+    check_count("max_tokens", request.max_tokens)
+    check_count("logprobs", request.logprobs, TOP_LOGPROBS)
     for index, stop in enumerate(stop_strings(request)):
         if not isinstance(stop, str) or not stop:
             raise InputError(f"stop {index} is {stop!r}: expected a str that is not empty")
@@ -34,7 +36,7 @@ def check_generate_request(request: Any, vocabulary: int) -> None:
         raise InputError(f"stop_ids is {_kind(request.stop_ids)}: expected a tuple of token ids")
     for index, number in enumerate(request.stop_ids):
         _check_id(f"stop_ids {index}", number, vocabulary)
-    _check_flag("ignore_eos", request.ignore_eos)
+    check_flag("ignore_eos", request.ignore_eos)
     if request.mask is not None and not callable(request.mask):
         raise InputError(
             f"mask is {_kind(request.mask)}: expected a function that makes a TokenMask, or None"
@@ -54,7 +56,7 @@ def stop_strings(request: GenerateRequest) -> tuple[str, ...]:
     return tuple(request.stop)
 
 
-def check_prompt(prompt: object, vocabulary: int) -> None:
+def check_prompt(prompt: object, vocabulary: int | None = None) -> None:
     """InputError for what is no text, no token ids and no messages."""
     if isinstance(prompt, str):
         return
@@ -80,7 +82,7 @@ def _check_tools(request: GenerateRequest) -> None:
     if request.tool_choice not in ("auto", "none") and not request.tools:
         raise InputError(f"tool_choice={request.tool_choice!r}: there are no tools to choose from")
     for name in ("parallel_tool_calls", "constrain_tools", "thinking"):
-        _check_flag(name, getattr(request, name))
+        check_flag(name, getattr(request, name))
     if request.grammar is not None and not isinstance(request.grammar, Grammar):
         raise InputError(
             f"grammar is {_kind(request.grammar)}: expected a JsonSchema, Regex or Lark, or None"
@@ -91,25 +93,21 @@ def _check_tools(request: GenerateRequest) -> None:
 
 def _check_canvases(request: GenerateRequest) -> None:
     """Steps, drafts and noise, of a model that has canvases."""
-    _check_count("steps", request.steps, least=1)
-    _check_flag("drafts", request.drafts)
+    check_count("steps", request.steps, least=1)
+    check_flag("drafts", request.drafts)
     noise = request.noise
     if noise is not None and not all(callable(getattr(noise, name, None)) for name in ("first", "step")):
         raise InputError(f"noise is {_kind(noise)}: expected a CanvasNoise, with `first` and `step`, or None")
 
 
-def _check_flag(name: str, value: object) -> None:
+def check_flag(name: str, value: object) -> None:
+    """InputError for anything but True and False."""
     if not isinstance(value, bool):
         raise InputError(f"{name} is {_kind(value)}: expected True or False")
 
 
-def _check_id(name: str, number: object, vocabulary: int) -> None:
-    is_whole = isinstance(number, Integral) and not isinstance(number, bool)
-    if not is_whole or not 0 <= int(number) < vocabulary:  # type: ignore[call-overload]
-        raise InputError(f"{name} is {number!r}: expected a token id, 0 to {vocabulary - 1}")
-
-
-def _check_count(name: str, value: object, most: int | None = None, least: int = 0) -> None:
+def check_count(name: str, value: object, most: int | None = None, least: int = 0) -> None:
+    """InputError for anything but a whole number in these limits, or None."""
     if value is None:
         return
     wanted = f"{least} or more" if most is None else f"{least} to {most}"
@@ -117,6 +115,14 @@ def _check_count(name: str, value: object, most: int | None = None, least: int =
         raise InputError(f"{name} is {_kind(value)}: expected a whole number, {wanted}, or None")
     if int(value) < least or (most is not None and int(value) > most):
         raise InputError(f"{name}={value}: expected {wanted}, or None")
+
+
+def _check_id(name: str, number: object, vocabulary: int | None) -> None:
+    is_whole = isinstance(number, Integral) and not isinstance(number, bool)
+    beyond = math.inf if vocabulary is None else vocabulary
+    if not is_whole or not 0 <= int(number) < beyond:  # type: ignore[call-overload]
+        ids = "" if vocabulary is None else f", 0 to {vocabulary - 1}"
+        raise InputError(f"{name} is {number!r}: expected a token id{ids}")
 
 
 def _kind(value: object) -> str:

@@ -178,7 +178,7 @@ def test_the_form_of_an_answer(
         ({"grammar": "[a-z]+"}, "grammar is str"),
         ({"temperatur": 1}, "did you mean 'temperature'"),
         ({"n": 2}, "no word 'n'"),
-        ({"model": 7}, "model is int"),
+        ({"model": 7}, "model=7: expected the name"),
         ({"timeout": 0}, "timeout=0: expected seconds"),
         ({"timeout": "soon"}, "timeout='soon'"),
     ],
