@@ -1,4 +1,4 @@
-"""What an adapter needs beside its own distribution, told before its framework is imported.
+"""What a distribution needs and what of it is installed, by its metadata; nothing is imported for it.
 
 Takes an adapter's name and distribution, gives the requirement that is not met and the line that installs it.
 The adapter `langchain.embeddings` needs what its distribution lists under the extra `langchain`, if it has one.
@@ -13,15 +13,23 @@ from packaging.utils import canonicalize_name
 def explain_missing(adapter: str, distribution: str) -> str:
     """The unmet requirement and its remedy, or an empty string (also where there is no such extra)."""
     extra = canonicalize_name(adapter.partition(".")[0])
-    for requirement in _requirements(distribution, extra):
-        found = _installed(requirement.name)
-        if found is None or not requirement.specifier.contains(found, prereleases=True):
-            has = "which is not installed" if found is None else f"found {found}"
-            return f'{requirement.name}{requirement.specifier}, {has}: pip install "{distribution}[{extra}]"'
+    for requirement in requirements(distribution, extra):
+        if lack := unmet(requirement):
+            return f'{lack}: pip install "{distribution}[{extra}]"'
     return ""
 
 
-def _requirements(distribution: str, extra: str) -> list[Requirement]:
+def unmet(requirement: Requirement) -> str:
+    """What is wanted and what is there instead; an empty string where it is met."""
+    found = installed(requirement.name)
+    if found is not None and requirement.specifier.contains(found, prereleases=True):
+        return ""
+    has = "which is not installed" if found is None else f"found {found}"
+    return f"{requirement.name}{requirement.specifier}, {has}"
+
+
+def requirements(distribution: str, extra: str = "") -> list[Requirement]:
+    """What a distribution needs on this machine; with an extra, what that adds. Nothing where it is not installed."""
     try:
         lines = importlib.metadata.requires(distribution) or []
     except importlib.metadata.PackageNotFoundError:
@@ -31,14 +39,16 @@ def _requirements(distribution: str, extra: str) -> list[Requirement]:
         try:
             requirement = Requirement(line)
         except InvalidRequirement:
-            continue  # installers refuse it too; it says nothing about this adapter
+            continue  # installers refuse it too; it says nothing about what is needed
         marker = requirement.marker
-        if marker and marker.evaluate({"extra": extra}) and not marker.evaluate({"extra": ""}):
+        always = marker is None or marker.evaluate({"extra": ""})
+        if (marker and marker.evaluate({"extra": extra}) and not always) if extra else always:
             found.append(requirement)
     return found
 
 
-def _installed(name: str) -> str | None:
+def installed(name: str) -> str | None:
+    """The version of a distribution that is installed."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:

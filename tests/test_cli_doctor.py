@@ -1,6 +1,8 @@
 """`doctor`: each check tells ok from a problem, gives the remedy, and can't stop the others."""
 
+import importlib.metadata
 import json
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Self
@@ -10,11 +12,15 @@ from plugin_fakes import write_distribution
 
 from doppler_core.device import adapters as adapters_module
 from doppler_core.device.adapters import GpuAdapter
-from doppler_core.settings import EngineSettings
-from doppler_plugins.cli import checks, program
-from doppler_plugins.cli.checks import Check, run_checks
+from doppler_core.settings import EngineSettings, data_dir
+from doppler_plugins.cli import machine_checks, program
+from doppler_plugins.cli.check import Check
+from doppler_plugins.cli.checks import run_checks
 
-NAMES = ["python", "gpu library", "gpu adapters", "numpy", "cache folder", "plugins", "bundled model"]
+NAMES = [
+    *("python", "libraries", "variables", "gpu library", "gpu adapters", "numpy", "cache folder", "plugins"),
+    *("embedding", "generating"),
+]
 
 
 @pytest.fixture
@@ -25,8 +31,12 @@ def settings(tmp_path: Path) -> EngineSettings:
 
 @pytest.fixture
 def bundled(tiny_artifact: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tiny artifact in place of the bundled model."""
-    monkeypatch.setattr("doppler_plugins.sources.bundled_models", lambda: {"demo_embedding": tiny_artifact})
+    """The tiny artifact in place of the bundled model that embeds."""
+    chat = data_dir("models") / "demo-chat"
+    monkeypatch.setattr(
+        "doppler_plugins.sources.bundled_models",
+        lambda: {"demo_embedding": tiny_artifact, "demo_chat": chat},
+    )
 
 
 def adapter(type: str, buffers: int = 10) -> GpuAdapter:
@@ -61,6 +71,7 @@ def test_every_check_runs_and_this_machine_passes(
     assert [name for name in NAMES if name in {check.name for check in checks}] == NAMES
     assert not [check for check in checks if check.status == "problem"]
     assert all(check.remedy == "" for check in checks)
+    monkeypatch.setenv("DOPPLER_PLUGINS_PRECISION", "q8_0")  # which is for checkpoints
     code = program.run(["doctor", "--json", "--device", "numpy", "--cache-dir", str(settings.cache_dir)])
     assert code == 0
     assert [check["name"] for check in json.loads(capsys.readouterr().out)] == [
@@ -75,7 +86,7 @@ def test_a_problem_gives_exit_code_one_and_prints_its_remedy(
     code = program.run(["doctor", "--cache-dir", str(settings.cache_dir)])
     out = capsys.readouterr().out
     assert code == 1
-    assert "problem bundled model" in out
+    assert "problem embedding" in out
     assert "remedy: " in out
 
 
@@ -91,7 +102,7 @@ def test_a_check_that_raises_is_a_problem_and_the_others_still_run(
     assert check.status == "problem"
     assert "the driver fell over" in check.detail
     assert check.remedy
-    assert found(settings, "bundled model").status == "ok"
+    assert found(settings, "embedding").status == "ok"
 
 
 @pytest.mark.usefixtures("bundled")
@@ -139,7 +150,7 @@ def test_a_cache_that_can_not_be_written_or_is_full_is_a_problem(
     check = found(blocked, "cache folder")
     assert check.status == "problem"
     assert "DOPPLER_PLUGINS_CACHE_DIR" in check.remedy
-    monkeypatch.setattr(checks.shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
+    monkeypatch.setattr(machine_checks.shutil, "disk_usage", lambda _: SimpleNamespace(free=1000))
     assert "free some disk" in found(settings, "cache folder").remedy
 
 
@@ -154,6 +165,90 @@ def test_a_broken_plugin_is_a_problem_with_its_reason(
     assert check.status == "problem"
     assert "no_such_module_anywhere" in check.detail
     assert "DOPPLER_PLUGINS_BLOCK" in check.remedy
+
+
+@pytest.mark.parametrize(
+    ("change", "remedy"),
+    [
+        ({"kernel_profile": "fast"}, "give another value, or leave out the option"),
+        ({"device": "wgpu:no such"}, "name a GPU adapter that is listed above, or use --device numpy"),
+        ({"memory_limit": 10}, "free memory, or leave out --memory-limit"),
+    ],
+)
+def test_what_the_user_asked_for_is_told_apart_from_a_broken_installation(
+    settings: EngineSettings, change: dict[str, Any], remedy: str
+) -> None:
+    for name in ("embedding", "generating"):
+        check = found(replace(settings, **change), name)
+        assert check.status == "problem"
+        assert check.remedy.startswith(remedy)
+
+
+@pytest.mark.usefixtures("bundled")
+def test_a_variable_that_is_misspelt_is_a_problem_and_one_of_a_plugin_is_not(
+    settings: EngineSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOPPLER_PLUGINS_DEVCIE", "numpy")
+    monkeypatch.setenv("DOPPLER_PLUGINS_STORE_TOKEN", "x")
+    monkeypatch.setenv("DOPPLER_PLUGINS_CACHE_DIR", str(settings.cache_dir))
+    told = {check.detail: check for check in run_checks(settings) if check.name == "variables"}
+    good, misspelt, other = told.values()
+    assert (good.status, good.detail) == ("ok", "DOPPLER_PLUGINS_CACHE_DIR")
+    assert (misspelt.status, misspelt.remedy) == (
+        "problem",
+        "rename it to DOPPLER_PLUGINS_DEVICE, or unset it",
+    )
+    assert (other.status, other.remedy) == ("note", "")
+    assert other.detail.startswith("DOPPLER_PLUGINS_STORE_TOKEN is read by nobody")
+
+
+@pytest.mark.usefixtures("bundled")
+def test_versions_are_told_and_a_library_that_is_missing_or_too_old_is_a_problem(
+    settings: EngineSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    detail = found(settings, "libraries").detail
+    for name in ("tokenizers", "llguidance", "langchain-core", "llama-index-core"):
+        assert f"{name} {importlib.metadata.version(name)}" in detail
+    there = {"tokenizers": "0.1", "jinja2": None}
+    monkeypatch.setattr("doppler_plugins.requirements.installed", lambda name: there.get(name, "99"))
+    monkeypatch.setattr(
+        "doppler_plugins.requirements.importlib.metadata.requires",
+        lambda _: ["tokenizers>=0.21", "jinja2>=3.1", "numpy>=2", "nothing; python_version < '3'"],
+    )
+    old, gone = (found(settings, f"library {name}") for name in there)
+    assert (old.status, old.detail) == ("problem", "needs tokenizers>=0.21, found 0.1")
+    assert (gone.detail, gone.remedy) == (
+        "needs jinja2>=3.1, which is not installed",
+        "pip install 'jinja2>=3.1'",
+    )
+
+
+def test_an_answer_with_wrong_numbers_is_a_problem(
+    settings: EngineSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = SimpleNamespace(
+        ids=(1,) * 8,
+        logprobs=[SimpleNamespace(logprob=float("nan"))] * 8,
+        timings=SimpleNamespace(tokens_per_second=1.0),
+    )
+
+    class Wrong:
+        """An engine that does not know how likely anything is."""
+
+        device = "wgpu of doubtful origin"
+
+        def __enter__(self) -> Self:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def generate(self, *_: object, **options: object) -> Any:
+            return answer
+
+    monkeypatch.setattr("doppler_plugins.opening.open_engine", lambda *_: Wrong())
+    check = found(settings, "generating")
+    assert check.status == "problem"
+    assert "device='numpy'" in check.remedy
 
 
 def test_a_bundled_model_with_wrong_numbers_is_a_problem(
@@ -177,7 +272,7 @@ def test_a_bundled_model_with_wrong_numbers_is_a_problem(
             return EmbedResult(np.zeros((1, 4), np.float32), (5,))
 
     monkeypatch.setattr("doppler_plugins.opening.open_engine", lambda *_: Wrong())
-    check = found(settings, "bundled model")
+    check = found(settings, "embedding")
     assert check.status == "problem"
     assert "length 0.0000" in check.detail
     assert "device='numpy'" in check.remedy

@@ -11,7 +11,7 @@ from plans import SEED, embeddinggemma_shapes, lowered
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 
-from doppler_core.errors import ManifestError, PlanError
+from doppler_core.errors import ManifestError, PlanError, SettingsError
 from doppler_core.plan.check import check
 from doppler_core.plan.cost import gpu_resident, least_bytes, numpy_resident, phase_cost
 from doppler_core.plan.op import Kernel, Op, Plan, Step, Value, Weight
@@ -230,7 +230,7 @@ def test_the_software_profile_is_for_software_adapters() -> None:
     assert choose_profile(None, AdapterFacts("CPU", 8)).name == "software"
     assert choose_profile(None, AdapterFacts("DiscreteGPU", 32)).name == "gpu"
     assert choose_profile(None, AdapterFacts("CPU", 4)).name == "gpu"
-    with pytest.raises(ManifestError, match="did you mean 'packed'"):
+    with pytest.raises(SettingsError, match="did you mean 'packed'"):
         choose_profile("pakced", AdapterFacts("CPU", 8))
 
 

@@ -1,23 +1,24 @@
 """`doctor`: runs every check, says what is wrong and what to do about it."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import click
 
 from doppler_core.settings import EngineSettings
-from doppler_plugins.cli.options import engine_options
+from doppler_plugins.cli.options import machine_options
 from doppler_plugins.cli.output import emit, json_option
 
 
 @click.command(short_help="Check this machine and this installation.")
 @json_option
-@engine_options
+@machine_options
 @click.pass_context
 def doctor(ctx: click.Context, settings: EngineSettings, as_json: bool) -> None:
     """Check this machine and this installation; exit with 1 if anything needs a remedy."""
     from doppler_plugins.cli.checks import run_checks
 
-    checks = run_checks(settings)
+    # A precision, which a variable may give, is for checkpoints; what is opened here is converted.
+    checks = run_checks(replace(settings, precision=None))
     lines = []
     for check in checks:
         lines.append(f"{check.status:8}{check.name}: {check.detail}")

@@ -45,6 +45,9 @@ _ENGINE = {
         "--memory-limit", type=click.IntRange(min=1), help="Bytes the engine may use."
     ),
 }
+_MACHINE = {
+    name: (_ENGINE | _SOURCE)[name] for name in ("device", "kernel_profile", "memory_limit", "cache_dir")
+}
 
 
 def source_options(command: Command) -> Command:
@@ -55,6 +58,11 @@ def source_options(command: Command) -> Command:
 def engine_options(command: Command) -> Command:
     """Add all options of an engine, and pass `settings` to the command in their place."""
     return _collecting(command, _ENGINE | _SOURCE)
+
+
+def machine_options(command: Command) -> Command:
+    """Add what says where models run and are kept, whichever they are, and pass `settings` in their place."""
+    return _collecting(command, _MACHINE)
 
 
 def _collecting(command: Command, options: Mapping[str, Callable[[Any], Any]]) -> Command:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from doppler_core.errors import ManifestError
+from doppler_core.errors import SettingsError
 from doppler_core.manifest.digest import kernel_digest
 from doppler_core.plan.fusions import Fusion, apply_fusions
 from doppler_core.plan.kernels import signature
@@ -90,7 +90,7 @@ def choose_profile(name: str | None, facts: AdapterFacts) -> Profile:
         return next(known[each] for each in ORDER if known[each].matches(facts))
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1)
-        raise ManifestError(
+        raise SettingsError(
             f"kernel_profile={name!r}: expected one of {sorted(known)}"
             + (f"; did you mean {near[0]!r}?" if near else "")
         )
