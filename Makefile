@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench bench-full-size pin clean
+.PHONY: demo test check bench bench-full-size bench-full-size-diffusion pin clean
 
 demo: $(VENV)/demo.ready
 	$(BIN)/doppler-plugins demo
@@ -21,6 +21,7 @@ ifndef MODEL
 	@echo "make bench MODEL=<folder of EmbeddingGemma-300M> [PEERS=<python> [GGUF=<files>]] [OUT=<figures.json>]   embedding"
 	@echo "make bench MODEL=<gemma-3-270m.gguf> [PEERS=<python>] [OUT=<figures.json>]   generating"
 	@echo "make bench-full-size [OUT=<figures.json>]   Gemma 4 E2B's size, random weights, 20.4 GB of disk"
+	@echo "make bench-full-size-diffusion [OUT=<figures.json>]   DiffusionGemma 26B-A4B's, 15.7 GB of disk, 14 GB of memory"
 	@echo "benchmarks/README.md says what PEERS and GGUF are."
 	@exit 2
 endif
@@ -29,6 +30,9 @@ endif
 
 bench-full-size: $(VENV)/test.ready
 	$(BIN)/python benchmarks/full_size_e2b.py $(if $(OUT),--out $(OUT))
+
+bench-full-size-diffusion: $(VENV)/test.ready
+	$(BIN)/python benchmarks/full_size_diffusion.py $(if $(OUT),--out $(OUT)) $(if $(FOLDER),--folder $(FOLDER))
 
 $(VENV)/demo.ready: pyproject.toml setup.sh
 	PYTHON=$(PYTHON) VENV=$(VENV) ./setup.sh demo

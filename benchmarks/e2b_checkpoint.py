@@ -4,18 +4,15 @@ Names, shapes and config are those that the tests lower; the tokenizer is their 
 the 262,144 rows. Written piece by piece, within half a gigabyte of memory.
 """
 
-import functools
 import json
 import math
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
+from random_weights import bf16
 
 from doppler_core.settings import Progress
-from doppler_core.weights.floats import Floats, f32_to_bf16
 from doppler_core.weights.safetensors import INDEX_FILE
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
@@ -26,14 +23,8 @@ from e2b import SEED, e2b_shapes
 SOURCE_ID = "google/gemma-4-E2B-it"
 MANIFEST = SEED  # the shipped one, which that name chooses
 SHARD_BYTES = 2 << 30
-# A prime number of values, so that no two rows of a table are the same values.
-POOL_VALUES = (1 << 24) - 3
-_CLIP = 64.0  # of the towers' clipped linears: beyond what they meet, and finite, as an artifact stores it
-_PIECE = 1 << 22
-_TOKENS = "embed_tokens.weight"
 
 Shapes = Mapping[str, tuple[int, ...]]
-Bits = npt.NDArray[np.uint16]
 
 
 def checkpoint_bytes(shapes: Shapes | None = None) -> int:
@@ -90,47 +81,5 @@ def _write_shard(path: Path, shapes: Shapes) -> None:
     with path.open("wb") as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for name, shape in shapes.items():
-            for piece in _values(name, shape):
+            for piece in bf16(name, shape):
                 file.write(piece.data)
-
-
-def _values(name: str, shape: tuple[int, ...]) -> Iterator[Bits]:
-    """A tensor's bf16 bits in order: matrices keep the size of what they multiply, and so do vectors."""
-    count = math.prod(shape)
-    if len(shape) > 1:
-        # The head is tied to the tokens' table: one as large as what layers add would repeat the last token for ever.
-        yield from _normals(name, count, halvings=round(math.log2(shape[-1]) / 2) + name.endswith(_TOKENS))
-    else:
-        yield f32_to_bf16(np.full(count, _constant(name, count), np.float32))
-
-
-def _constant(name: str, count: int) -> float:
-    """Of a vector or a scalar. Norms multiply by one; those of queries and keys so that a score, the sum of `count`
-    products that nothing scales, is about one: larger ones would make attention flip at every rounding."""
-    if name.endswith(("_min", "_max")):
-        return -_CLIP if name.endswith("_min") else _CLIP
-    if name.endswith(("q_norm.weight", "k_norm.weight")):
-        return float(count**-0.25)
-    return 0.0 if name.endswith((".bias", ".per_dim_scale")) else 1.0
-
-
-def _normals(name: str, count: int, halvings: int) -> Iterator[Bits]:
-    """Normals times 2^-halvings, from a place in the pool that depends on the name."""
-    pool = _pool(halvings)
-    at = int.from_bytes(name.encode(), "big") % POOL_VALUES
-    while count:
-        piece = pool[at : at + min(count, _PIECE)]
-        yield piece
-        count -= piece.size
-        at = (at + piece.size) % POOL_VALUES
-
-
-@functools.cache
-def _pool(halvings: int) -> Bits:
-    """The pool as bf16 bits; there are few sizes, since a power of two is near enough."""
-    return f32_to_bf16(_unit_normals() * np.float32(2.0**-halvings))
-
-
-@functools.cache
-def _unit_normals() -> Floats:
-    return np.random.default_rng(0).standard_normal(POOL_VALUES, np.float32)

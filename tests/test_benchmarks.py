@@ -14,6 +14,7 @@ from doppler_core.weights.storage import to_f32
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 import e2b_checkpoint
+import random_weights
 from contest import Contestant, Program, in_turn
 from e2b import e2b_shapes
 from figures import Bar, verdict
@@ -32,7 +33,7 @@ SMALL = {
 
 @pytest.fixture
 def small_pool(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(e2b_checkpoint, "POOL_VALUES", 65_521)
+    monkeypatch.setattr(random_weights, "POOL_VALUES", 65_521)
     monkeypatch.setattr(e2b_checkpoint, "SHARD_BYTES", 300_000)
 
 
