@@ -23,6 +23,7 @@ _REFERENCE = re.compile(
 )
 _HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _API_SECONDS = 10.0
+_LOCAL = "or give a local folder of the checkpoint"
 
 
 class Reference(NamedTuple):
@@ -69,31 +70,25 @@ def download(
 
     repo, named_file, named = parse_reference(ref)
     file, revision = named_file or file, named or revision
-    with _translated(ref, repo, revision, offline):
-        listing = None if offline else _list(repo, revision, token)
+    with _translated(ref, repo, revision):
+        listing, away = (None, "offline is set") if offline else _list(repo, revision, token)
         if listing is None:
             chosen = [] if file is None else [file]
         else:
             files = choose(ref, listing.files, file)
             _fetch(ref, repo, listing.commit, files, token)
             chosen = [one.path for one in files if one.path.lower().endswith(".gguf")]
-        if not chosen:
-            folder = huggingface_hub.snapshot_download(
-                repo,
-                revision=revision,
-                allow_patterns=CHECKPOINT,
-                local_files_only=offline,
-                token=token,
-                tqdm_class=_bars(),
-            )
-            return Path(str(folder))
-        found = [
-            huggingface_hub.hf_hub_download(
-                repo, path, revision=revision, local_files_only=offline, token=token
-            )
-            for path in chosen
-        ]
-    return Path(str(found[0]))
+        where: dict[str, Any] = {"revision": revision, "local_files_only": bool(away), "token": token}
+        try:
+            if not chosen:
+                folder = huggingface_hub.snapshot_download(
+                    repo, allow_patterns=CHECKPOINT, tqdm_class=_bars(), **where
+                )
+                return Path(str(folder))
+            first, *_ = [Path(huggingface_hub.hf_hub_download(repo, path, **where)) for path in chosen]
+            return first
+        except huggingface_hub.errors.LocalEntryNotFoundError as error:
+            raise _not_here(ref, revision, away or _reason(error)) from error
 
 
 def _bars() -> type:
@@ -108,8 +103,9 @@ def _bars() -> type:
     return Bars
 
 
-def _list(repo: str, revision: str | None, token: str | None) -> _Listing | None:
-    """What the Hub says a repository holds; None where it can't be asked: the client then looks into its cache."""
+def _list(repo: str, revision: str | None, token: str | None) -> tuple[_Listing | None, str]:
+    """What the Hub says a repository holds, or why it can't be asked: the client then looks into its cache alone, and
+    does not try again and again. Neither where the Hub refuses the token: the client has its own way with that."""
     from huggingface_hub import HfApi, errors
 
     try:
@@ -118,8 +114,10 @@ def _list(repo: str, revision: str | None, token: str | None) -> _Listing | None
         )
     except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError, errors.HFValidationError):
         raise
-    except Exception:  # noqa: BLE001 - no network, whose errors differ by version, or a Hub that is down
-        return None
+    except errors.OfflineModeIsEnabled:
+        return None, "HF_HUB_OFFLINE is set"
+    except Exception as error:  # noqa: BLE001 - no network, whose errors differ by version, or a Hub that is down
+        return None, "" if _status(error) in (401, 403) else _reason(error)
     files = [
         HubFile(
             one.rfilename,
@@ -129,7 +127,27 @@ def _list(repo: str, revision: str | None, token: str | None) -> _Listing | None
         )
         for one in info.siblings or ()
     ]
-    return _Listing(info.sha or "main", files)
+    return _Listing(info.sha or "main", files), ""
+
+
+def _status(error: Exception) -> int | None:
+    """The status of the Hub's answer, if it gave one."""
+    return getattr(getattr(error, "response", None), "status_code", None)
+
+
+def _reason(error: BaseException) -> str:
+    """Why the Hub can't be reached, in the words of the system."""
+    while cause := error.__cause__ or error.__context__:
+        error = cause
+    words = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return f"the Hub can't be reached ({str(words).splitlines()[0]})"
+
+
+def _not_here(ref: str, revision: str | None, why: str) -> ModelNotFoundError:
+    return ModelNotFoundError(
+        f"{ref}: {why}, and the Hub's cache does not hold it (revision {revision or 'main'}): run once with the network, "
+        f"{_LOCAL}"
+    )
 
 
 def _blob(name: str | None) -> str:
@@ -151,11 +169,10 @@ def _fetch(ref: str, repo: str, commit: str, files: list[HubFile], token: str | 
 
 
 @contextmanager
-def _translated(ref: str, repo: str, revision: str | None, offline: bool) -> Iterator[None]:
+def _translated(ref: str, repo: str, revision: str | None) -> Iterator[None]:
     from huggingface_hub import errors
 
     page = f"https://huggingface.co/{repo}"
-    local = "or give a local folder of the checkpoint"
     try:
         yield
     except DopplerError:  # some are OSErrors, too
@@ -163,7 +180,7 @@ def _translated(ref: str, repo: str, revision: str | None, offline: bool) -> Ite
     except errors.GatedRepoError as error:
         raise ModelNotFoundError(
             f"{ref}: its publisher wants the licence accepted first: open {page}, accept it, log in with "
-            f"`hf auth login` (or set HF_TOKEN), and try again; {local}"
+            f"`hf auth login` (or set HF_TOKEN), and try again; {_LOCAL}"
         ) from error
     except errors.RevisionNotFoundError as error:
         raise ModelNotFoundError(
@@ -172,33 +189,27 @@ def _translated(ref: str, repo: str, revision: str | None, offline: bool) -> Ite
     except errors.RepositoryNotFoundError as error:
         raise ModelNotFoundError(
             f"{ref}: there is no such repository, or it is private: check the spelling at {page}, log in with "
-            f"`hf auth login` (or set HF_TOKEN) if it is yours; {local}"
+            f"`hf auth login` (or set HF_TOKEN) if it is yours; {_LOCAL}"
         ) from error
     except errors.HFValidationError as error:
         raise ModelNotFoundError(f"{ref}: not a repository's name: {error}") from error
-    except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
-        why = "offline is set" if offline else "the Hub can't be reached, or HF_HUB_OFFLINE is set,"
-        raise ModelNotFoundError(
-            f"{ref}: {why} and the Hub's cache does not hold it (revision {revision or 'main'}): run once with the "
-            f"network, {local}"
-        ) from error
     except errors.HfHubHTTPError as error:
-        status = getattr(getattr(error, "response", None), "status_code", None)
+        status = _status(error)
         if status not in (401, 403):
-            raise _unreachable(ref, local, error) from error
+            raise _unreachable(ref, error) from error
         raise ModelNotFoundError(
             f"{ref}: the Hub refuses the token ({status}): take another one (--token, HF_TOKEN, `hf auth login`), or "
-            f"accept the licence at {page}; {local}"
+            f"accept the licence at {page}; {_LOCAL}"
         ) from error
     except OSError as error:
         if error.errno == errno.ENOSPC:
             raise DiskSpaceError(f"{ref}: the disk of the Hub's cache is full (HF_HOME moves it)") from error
-        raise _unreachable(ref, local, error) from error
+        raise _unreachable(ref, error) from error
     except Exception as error:  # the client's HTTP library differs by version, and so do its errors
-        raise _unreachable(ref, local, error) from error
+        raise _unreachable(ref, error) from error
 
 
-def _unreachable(ref: str, local: str, error: Exception) -> ModelNotFoundError:
+def _unreachable(ref: str, error: Exception) -> ModelNotFoundError:
     return ModelNotFoundError(
-        f"{ref}: it could not be fetched ({type(error).__name__}: {error}): check the network and HF_ENDPOINT, {local}"
+        f"{ref}: it could not be fetched ({type(error).__name__}: {error}): check the network and HF_ENDPOINT, {_LOCAL}"
     )

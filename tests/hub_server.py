@@ -19,6 +19,7 @@ class FakeHub:
 
     files: of each repository, by path. gated: repositories that want `token`. cut: paths that end early, and after how
     many bytes, once each. listed_size, listed_hash: what the Hub says of a path, where that is not so.
+    down: the status that it answers everything with.
     """
 
     files: dict[str, dict[str, bytes]] = field(default_factory=dict)
@@ -27,6 +28,7 @@ class FakeHub:
     cut: dict[str, list[int]] = field(default_factory=dict)
     listed_size: dict[str, int] = field(default_factory=dict)
     listed_hash: dict[str, str] = field(default_factory=dict)
+    down: int = 0
     requests: list[tuple[str, str, str | None]] = field(default_factory=list)
     url: str = ""
 
@@ -85,7 +87,9 @@ class _Handler(BaseHTTPRequestHandler):
         path = unquote(parts.path)
         self.hub.requests.append((self.command, path, self.headers.get("Range")))
         given = self.headers.get("Authorization")
-        if given not in (None, f"Bearer {self.hub.token}"):
+        if self.hub.down:
+            self._fail(self.hub.down, "", "down for maintenance")
+        elif given not in (None, f"Bearer {self.hub.token}"):
             self._fail(401, "", "Invalid credentials in Authorization header")
         elif path.startswith("/api/models/"):
             self._api(path.removeprefix("/api/models/"), parse_qs(parts.query))

@@ -223,16 +223,47 @@ def test_what_is_not_there_is_told_apart(hub: FakeHub, run: Any) -> None:
     assert "no such repository" in run("pull", "org/nothing")[2]
     assert "no revision 'v9'" in run("pull", "org/model@v9")[2]
     assert "no revision 'v9'" in run("pull", "org/model", "--revision", "v9")[2]
-    assert "expected hf:organisation/name" in run("pull", "demo-embedding")[2]
+    assert "'google': expected organisation/name, as the Hub has it\n" in run("pull", "google")[2]
+    assert "; did you mean demo-chat, which needs no pull?" in run("pull", "demo-chatt")[2]
+    assert "expected hf:organisation/name" in run("pull", "hf:a/b/c")[2]
     assert run("pull", f"org/model@{COMMIT}")[0] == 0
+
+
+@pytest.mark.parametrize("name", ["demo-chat", "demo_embedding"])
+def test_a_bundled_model_needs_no_pull(hub: FakeHub, run: Any, name: str) -> None:
+    code, out, err = run("pull", name)
+    spelt = name.replace("_", "-")
+    assert (code, err) == (0, "")
+    assert out == f"{spelt} comes with this package and needs no pull: open it by this name\n"
+    found = json.loads(run("pull", name, "--json")[1])
+    assert found["model"] == spelt
+    assert locate(found["model"], EngineSettings()) == Path(found["path"])
+    assert hub.requests == []
 
 
 def test_a_hub_that_is_away_is_told_so_and_what_is_there_opens_still(
     hub: FakeHub, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run("pull", "org/model")
+    run("pull", "org/gguf/m-Q8_0.gguf")
+    hub.down = 503
+    hub.requests.clear()
+    told_by_the_hub(run, "the Hub can't be reached (Server error '503 Service Unavailable'")
+    assert not [url for _, url, _ in hub.requests if "/resolve/" in url]
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
-    assert run("pull", "org/model")[0] == 0
-    code, _, err = run("pull", "org/other")
-    assert code == 2
-    assert "can't be reached" in err
+    told_by_the_hub(run, "the Hub can't be reached (Connection refused)")
+    hub.requests.clear()
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    told_by_the_hub(run, "HF_HUB_OFFLINE is set, and")
+    assert hub.requests == []
+
+
+def told_by_the_hub(run: Any, why: str) -> None:
+    """Both models that are there open; of those that are not, one line says why, and nothing is tried again."""
+    for name in ("org/model", "org/gguf/m-Q8_0.gguf"):
+        assert run("pull", name)[0] == 0
+    for name in ("org/other", "org/gguf/m-Q4_K_M.gguf"):
+        code, out, err = run("pull", name)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert err.startswith(f"doppler-plugins: hf:{name}: {why}")
+        assert "the Hub's cache does not hold it (revision main): run once with the network, or give" in err
