@@ -76,6 +76,7 @@ class Answer:
                 invalid_tool_call(name=call.name, args=call.text, id=call.id, error=call.error)
                 for call in invalid
             ],
+            additional_kwargs=_unreadable(invalid),
             response_metadata=metadata,
             usage_metadata=None if last is None else _usage(last),
         )
@@ -99,7 +100,7 @@ class Answer:
             self._plain = False
             self._index, self._kind = self._index + 1, ""
             self._calls.append(call)
-            said.append(AIMessageChunk(content="", tool_call_chunks=[_chunk_of(call, self._index)]))
+            said.append(_message_of(call, self._index))
         return said
 
     def _add(self, kind: str, text: str) -> None:
@@ -153,12 +154,21 @@ def _token(piece: bytes, logprob: float) -> dict[str, Any]:
     return {"token": piece.decode("utf-8", "replace"), "bytes": list(piece), "logprob": logprob}
 
 
-def _chunk_of(call: ToolCall | InvalidToolCall, index: int) -> Any:
-    # Calls come whole, so that nobody can see, and run, the half of one.
+def _message_of(call: ToolCall | InvalidToolCall, index: int) -> AIMessageChunk:
+    """A call comes whole, so that nobody can see, and run, the half of one."""
     if isinstance(call, ToolCall):
         arguments = json.dumps(dict(call.arguments), ensure_ascii=False)
-        return tool_call_chunk(name=call.name, args=arguments, id=call.id, index=index)
-    return tool_call_chunk(name=call.name, args=_never_json(call.text), id=call.id or None, index=index)
+        chunk = tool_call_chunk(name=call.name, args=arguments, id=call.id, index=index)
+        return AIMessageChunk(content="", tool_call_chunks=[chunk])
+    chunk = tool_call_chunk(name=call.name, args=_never_json(call.text), id=call.id or None, index=index)
+    found = AIMessageChunk(content="", tool_call_chunks=[chunk], additional_kwargs=_unreadable([call]))
+    found.invalid_tool_calls[0]["error"] = call.error
+    return found
+
+
+def _unreadable(calls: Sequence[InvalidToolCall]) -> dict[str, Any]:
+    """Why calls are none, beside LangChain's own form of them: that loses its `error` where chunks are added."""
+    return {"invalid_tool_calls": [asdict(call) for call in calls]} if calls else {}
 
 
 def _never_json(text: str) -> str:

@@ -11,7 +11,14 @@ from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.output_parsers import BaseGenerationOutputParser, JsonOutputParser
 from langchain_core.outputs import ChatGeneration, Generation
-from langchain_core.runnables import Runnable, RunnableMap, RunnablePassthrough
+from langchain_core.runnables import (
+    Runnable,
+    RunnableConfig,
+    RunnableLambda,
+    RunnableMap,
+    RunnablePassthrough,
+    RunnablePick,
+)
 
 from doppler_core.errors import InputError
 from doppler_plugins.langchain.errors import OutputError
@@ -60,9 +67,24 @@ def structured(
     parser = _parser(described, method)
     if not include_raw:
         return held | parser
-    parsed = RunnablePassthrough.assign(parsed=itemgetter("raw") | parser, parsing_error=lambda _: None)
-    failed = RunnablePassthrough.assign(parsed=lambda _: None)
-    return RunnableMap(raw=held) | parsed.with_fallbacks([failed], exception_key="parsing_error")
+    told = RunnablePassthrough.assign(
+        parsed=RunnablePick("told") | itemgetter(0), parsing_error=RunnablePick("told") | itemgetter(1)
+    )
+    read = RunnablePassthrough.assign(told=RunnablePick("raw") | _told(parser)) | told
+    return RunnableMap(raw=held) | read | RunnablePick(["raw", "parsed", "parsing_error"])
+
+
+def _told(parser: Runnable[Any, Any]) -> Runnable[Any, tuple[Any, Exception | None]]:
+    """What is read of a message, or None, and why there is nothing. Of a stream it is read at the end: parts of data don't
+    add up as those of a message do."""
+
+    def read(message: Any, config: RunnableConfig) -> tuple[Any, Exception | None]:
+        try:
+            return parser.invoke(message, config), None
+        except Exception as error:  # noqa: BLE001 - a validator of the user's may raise anything
+            return None, error
+
+    return RunnableLambda(read)
 
 
 def _binding(described: Described | None, method: Method, strict: bool | None) -> dict[str, Any]:
@@ -164,7 +186,7 @@ def _value(parts: Sequence[str | BaseMessage]) -> Any:
 
 
 def _no_call(message: BaseMessage) -> str:
-    invalid = message.invalid_tool_calls if isinstance(message, AIMessage) else []
+    invalid = message.additional_kwargs.get("invalid_tool_calls")
     if invalid:
-        return f"the answer's call can't be read: {invalid[0]['error']}: {invalid[0]['args']!r}"
+        return f"the answer's call can't be read: {invalid[0]['error']}: {invalid[0]['text']!r}"
     return f"the answer has no call: {message.text!r}"

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk, ToolMessage
@@ -85,9 +86,23 @@ def test_a_cut_call_is_never_one_to_run(chat_script: ScriptedChat, output_versio
         assert message.response_metadata["finish_reason"] == "length"
 
 
-def test_the_reason_why_a_call_is_invalid_is_told(chat_script: ScriptedChat) -> None:
-    (invalid,) = saying(chat_script, CUT).invoke("Hi").invalid_tool_calls
-    assert invalid["error"]
+@pytest.mark.parametrize("output_version", ["v0", "v1"])
+@pytest.mark.parametrize(
+    "text", [CUT, "<|tool_call>", "<|tool_call>{}<tool_call|>", CUT + "}<tool_call|>" + CUT]
+)
+def test_why_a_call_is_none_is_told_in_the_same_words_however_it_comes(
+    chat_script: ScriptedChat, text: str, output_version: str
+) -> None:
+    model = saying(chat_script, text, output_version=output_version)
+    whole, *others = both(model)
+    (reason,) = [invalid["error"] for invalid in whole.invalid_tool_calls]
+    assert reason
+    (said,) = whole.additional_kwargs["invalid_tool_calls"]
+    assert (said["error"], said["id"]) == (reason, whole.invalid_tool_calls[0]["id"])
+    for message in others:
+        assert message.additional_kwargs["invalid_tool_calls"] == [{**said, "id": ANY}]
+    chunks = [chunk for chunk in model.stream("Hi") if chunk.invalid_tool_calls]
+    assert [chunk.invalid_tool_calls[0]["error"] for chunk in chunks] == [reason]
 
 
 @pytest.mark.parametrize("text", ["<|tool_call>", '<|tool_call>{"a": 1', "<|tool_call>{}<tool_call|>"])

@@ -1,15 +1,18 @@
 """`with_structured_output`: every method, every kind of schema; what does not fit is told and never repaired."""
 
 import asyncio
+import re
 from datetime import date
 from enum import Enum
+from functools import reduce
+from operator import add
 from typing import Annotated, Any
 
 import pytest
 from langchain_core.exceptions import OutputParserException
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.tools import StructuredTool
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic.v1 import BaseModel as BaseModelV1
 from typing_extensions import TypedDict
 
@@ -112,6 +115,75 @@ def test_raw_comes_with_what_was_read(model: ChatDoppler) -> None:
         assert found["raw"].response_metadata["model_name"] == "scripted"
 
 
+def test_raw_is_streamed_as_it_is_made_and_what_was_read_comes_once(model: ChatDoppler) -> None:
+    for method in METHODS:
+        for schema in (Person, BARE):
+            parts = list(model.with_structured_output(schema, method=method, include_raw=True).stream("Who?"))
+            assert [set(part) for part in parts[:-2]] == [{"raw"}] * (len(parts) - 2)
+            assert {*parts[-2], *parts[-1]} == {"parsed", "parsing_error"}
+    assert len(parts) > 4, "the JSON has several words"
+
+
+def every_way_with_raw(runnable: Any) -> list[Any]:
+    """What it gives in each way; of a stream all parts, added as users add them."""
+
+    async def on_a_loop() -> list[Any]:
+        parts = [part async for part in runnable.astream("Who?")]
+        return [await runnable.ainvoke("Who?"), *await runnable.abatch(["Who?"]), reduce(add, parts)]
+
+    streamed = reduce(add, runnable.stream("Who?"))
+    return [runnable.invoke("Who?"), *runnable.batch(["Who?"]), streamed, *asyncio.run(on_a_loop())]
+
+
+class Fussy(BaseModel):
+    """Somebody whom nobody may name."""
+
+    name: str
+
+    @field_validator("name")
+    @classmethod
+    def _refuse(cls, name: str) -> str:
+        raise KeyError(name)
+
+
+@pytest.mark.parametrize(
+    ("schema", "method", "answer", "words", "complaint"),
+    [
+        (Person, "json_schema", '{"name": "Ada", "age": 3', {}, "not JSON"),
+        (Person, "json_schema", '{"name": "", "age": 3}', {}, "no Person"),
+        (Person, "json_schema", '{"name": "Ada", "age": 36}', {"max_tokens": 2}, "cut at max_tokens"),
+        (BARE, "json_schema", '{"name": "Ada", "age": 36}', {"max_tokens": 2}, "cut at max_tokens"),
+        ({"type": "integer"}, "json_schema", "12 34", {"max_tokens": 1}, "cut at max_tokens"),
+        ({"type": "array", "items": {}}, "json_mode", "[1, [2], 3", {}, "not JSON"),
+        (Fussy, "json_schema", '{"name": "Ada"}', {}, "'Ada'"),
+        (Person, "function_calling", "I would rather not.", {}, "no call: 'I would rather not.'"),
+        (Person, "function_calling", '<|tool_call>call:Person{name:<|"|>Ada', {}, "was cut off within it|reply ended"),
+        (Person, "function_calling", call("Person", {"name": "Ada"}), {}, "no Person"),
+    ],
+)  # fmt: skip
+def test_with_raw_what_does_not_fit_is_told_beside_it_in_every_way(
+    chat_script: ScriptedChat, schema: Any, method: Any, answer: str, words: Any, complaint: str
+) -> None:
+    chat_script.reply = lambda request: answer
+    model = ChatDoppler(model="scripted", **words)
+    for found in every_way_with_raw(model.with_structured_output(schema, method=method, include_raw=True)):
+        assert set(found) == {"raw", "parsed", "parsing_error"}
+        assert found["parsed"] is None
+        assert re.search(complaint, str(found["parsing_error"]))
+        assert isinstance(found["parsing_error"], OutputError) or schema is Fussy
+        assert found["raw"].response_metadata["model_name"] == "scripted"
+
+
+def test_with_raw_the_parts_of_a_stream_add_up_to_what_an_invoke_gives(model: ChatDoppler) -> None:
+    for method in METHODS:
+        for schema in (Person, PersonDict, BARE):
+            runnable = model.with_structured_output(schema, method=method, include_raw=True)
+            whole, *others = every_way_with_raw(runnable)
+            for found in others:
+                assert (found["parsed"], found["parsing_error"]) == (whole["parsed"], None)
+                assert found["raw"].text == whole["raw"].text
+
+
 @pytest.mark.parametrize(
     ("method", "answer", "complaint"),
     [
@@ -133,9 +205,6 @@ def test_what_does_not_fit_is_told_and_not_repaired(
         with pytest.raises(OutputError, match=complaint) as caught:
             get("Who?")
         assert isinstance(caught.value, OutputParserException)
-    found = model.with_structured_output(Person, method=method, include_raw=True).invoke("Who?")
-    assert found["parsed"] is None
-    assert complaint in str(found["parsing_error"])
 
 
 def test_json_that_is_cut_is_told_also_at_the_end_of_a_stream(chat_script: ScriptedChat) -> None:
