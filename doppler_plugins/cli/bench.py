@@ -9,6 +9,7 @@ import click
 
 from doppler_core.settings import EngineSettings
 from doppler_plugins.cli.bench_generate import bench_generate
+from doppler_plugins.cli.opened import opened
 from doppler_plugins.cli.options import engine_options
 from doppler_plugins.cli.output import emit, json_option, progress_line
 from doppler_plugins.cli.spelling import Group
@@ -40,12 +41,10 @@ bench.add_command(bench_generate)
 @engine_options
 def bench_embed(settings: EngineSettings, model: str, documents: int, repeats: int, as_json: bool) -> None:
     """Open MODEL, warm it up, then embed documents of mixed lengths, and single queries."""
-    from doppler_plugins.opening import open_engine
-
     texts = _documents(documents)
     began = time.perf_counter()
-    with progress_line() as progress, open_engine(model, settings, progress) as engine:
-        opened = time.perf_counter()
+    with opened(model, settings, "embed", "bench ") as engine, progress_line() as progress:
+        ready = time.perf_counter()
         engine.warmup()
         warm = time.perf_counter()
         runs, queries, tokens = [], [], 0
@@ -64,8 +63,8 @@ def bench_embed(settings: EngineSettings, model: str, documents: int, repeats: i
             "documents": documents,
             "tokens": tokens,
             "repeats": repeats,
-            "open_seconds": opened - began,
-            "warmup_seconds": warm - opened,
+            "open_seconds": ready - began,
+            "warmup_seconds": warm - ready,
             "seconds": statistics.median(runs),
             "seconds_each": runs,
             "documents_per_second": documents / statistics.median(runs),

@@ -10,6 +10,7 @@ import click
 
 from doppler_core.errors import InputError
 from doppler_core.settings import EngineSettings
+from doppler_plugins.cli.opened import opened
 from doppler_plugins.cli.options import engine_options
 from doppler_plugins.cli.output import emit, json_option, progress_line
 
@@ -46,11 +47,9 @@ def bench_generate(
     as_json: bool,
 ) -> None:
     """Open MODEL, warm it up, then run one request at a time, and several at once. No prompt begins like another."""
-    from doppler_plugins.opening import open_engine
-
     began = time.perf_counter()
-    with progress_line() as progress, open_engine(model, settings, progress) as engine:
-        opened = time.perf_counter()
+    with opened(model, settings, "generate", "bench ") as engine, progress_line() as progress:
+        ready = time.perf_counter()
         _check_room(engine, prompt_tokens, new_tokens)
         engine.warmup()
         warm = time.perf_counter()
@@ -71,8 +70,8 @@ def bench_generate(
             "new_tokens": new_tokens,
             "requests": requests,
             "repeats": repeats,
-            "open_seconds": opened - began,
-            "warmup_seconds": warm - opened,
+            "open_seconds": ready - began,
+            "warmup_seconds": warm - ready,
             "prefill_tokens_per_second": _medians(
                 [one.usage.prompt_tokens / one.timings.prefill for one in alone]
             ),

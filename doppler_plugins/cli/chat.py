@@ -24,6 +24,7 @@ from doppler_plugins.cli.generation import (
 )
 from doppler_plugins.cli.opened import opened
 from doppler_plugins.cli.options import engine_options
+from doppler_plugins.cli.output import json_flag
 from doppler_plugins.cli.shortening import Turns, first_turn, in_format, shortened
 from doppler_plugins.cli.stdin import stdin_lines
 
@@ -42,7 +43,7 @@ _ENDS = ("/bye", "/exit")
 @click.option(
     "--truncate", is_flag=True, help="Drop the oldest turns where the context is full, never --system."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each reply.")
+@json_flag("Print one JSON object for each reply.")
 @generation_options
 @engine_options
 def chat(

@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from doppler_core.errors import DopplerError
+from doppler_plugins.cli.output import emit_error
 from doppler_plugins.cli.spelling import Group
 from doppler_plugins.manager import PluginManager
 from doppler_plugins.registry import plugins
@@ -28,11 +30,15 @@ class CommandGroup(Group):
         return frozenset(self.commands) - (self._adopted or frozenset())
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command line; a closed output gets an error of its own, which click would turn into exit code 1."""
+        """Run the command line; a closed output gets an error of its own, which click would turn into exit code 1. Other
+        errors are told as JSON where that was asked for, before they go on."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError as error:
             raise OutputClosedError from error
+        except (DopplerError, OSError, MemoryError) as error:
+            emit_error(ctx, error)
+            raise
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All names, for the help."""

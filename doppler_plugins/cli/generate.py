@@ -22,6 +22,7 @@ from doppler_plugins.cli.generation import (
 )
 from doppler_plugins.cli.opened import opened
 from doppler_plugins.cli.options import engine_options
+from doppler_plugins.cli.output import json_flag
 from doppler_plugins.cli.stdin import stdin_text
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 )
 @click.option("--ignore-eos", is_flag=True, help="Go on past the model's end tokens.")
 @click.option("--logprobs", type=int, help="With --json: of each token, and of so many likeliest ones.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each piece of the answer.")
+@json_flag("Print one JSON object for each piece of the answer.")
 @click.option(
     "--canvas", is_flag=True, help="Show the canvases of a model that makes them, step by step, as they form."
 )

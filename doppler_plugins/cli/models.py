@@ -11,6 +11,7 @@ from doppler_core.settings import cache_dir as cache_folder
 from doppler_plugins.cli.options import cache_option
 from doppler_plugins.cli.output import emit, json_option, size, table
 from doppler_plugins.cli.spelling import Group
+from doppler_plugins.discovery import canonical
 
 
 @click.group(cls=Group, invoke_without_command=True, short_help="List or remove converted models.")
@@ -38,10 +39,12 @@ def models(ctx: click.Context, cache_dir: str | None, as_json: bool) -> None:
 def remove(names: tuple[str, ...], cache_dir: str | None, as_json: bool) -> None:
     """Remove NAMES from the cache. A bundled model stays."""
     from doppler_core.errors import ModelNotFoundError
-    from doppler_plugins.sources import cached_models
+    from doppler_plugins.sources import bundled_models, cached_models
 
     cached = cached_models(EngineSettings.from_environment(cache_dir=cache_dir))
     if unknown := [name for name in names if name not in cached]:
+        if bundled := [name for name in unknown if canonical(name) in bundled_models()]:
+            raise ModelNotFoundError(f"{', '.join(bundled)} comes with the package, and stays")
         known = ", ".join(sorted(cached)) or "nothing"
         raise ModelNotFoundError(f"not in the cache: {', '.join(unknown)}; it holds {known}")
     freed = 0

@@ -3,7 +3,7 @@
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,7 +13,27 @@ from doppler_core.settings import Progress
 
 _CLEAR = "\r\033[K"  # to the line's beginning, and nothing from there on
 
-json_option = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+_AS_JSON = f"{__name__}.as_json"
+
+
+def json_flag(what: str) -> Callable[[Any], Any]:
+    """The option --json of a command; an error is then told on stdout, too. what: its help."""
+
+    def note(ctx: click.Context, _: click.Parameter, given: bool) -> bool:
+        ctx.meta[_AS_JSON] = given or ctx.meta.get(_AS_JSON, False)
+        return given
+
+    return click.option("--json", "as_json", is_flag=True, callback=note, help=what)
+
+
+json_option = json_flag("Print the result as JSON.")
+
+
+def emit_error(ctx: click.Context, error: Exception) -> None:
+    """Print an error as JSON, on a line, for who asked for JSON and reads no stderr."""
+    if ctx.meta.get(_AS_JSON):
+        told = {"error": {"type": type(error).__name__, "message": str(error)}}
+        click.echo(json_text(told, getattr(sys.stdout, "encoding", None)))
 
 
 def emit(value: Any, as_json: bool, lines: Iterable[str]) -> None:

@@ -86,12 +86,22 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     except (OutputClosedError, BrokenPipeError):
         return _stop_writing()
-    except (DopplerError, OSError) as error:
+    except (DopplerError, OSError, MemoryError) as error:
         if logger.isEnabledFor(logging.DEBUG):
             logger.debug("%s", type(error).__name__, exc_info=True)
-        click.echo(f"{PROGRAM}: {error}", err=True)
+        click.echo(f"{PROGRAM}: {_message(error)}", err=True)
         return 2
     return code if isinstance(code, int) else 0
+
+
+def _message(error: Exception) -> str:
+    """What to say; of an error of the system without its number."""
+    if isinstance(error, MemoryError):
+        why = f" ({error})" if str(error) else ""
+        return f"the memory is full{why}: close other programs, or give a smaller --context-length or fewer --slots"
+    if isinstance(error, DopplerError) or not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
 
 
 def _open_closed_streams() -> None:
