@@ -85,6 +85,7 @@ def test_the_objects_of_json_hold_what_the_engine_tells(
     ]
     assert [tuple(one["ids"]) for one in told] == [canvas.ids for canvas in canvases[0]]
     assert found[-1]["usage"]["denoising_steps"] == len(told)
+    assert found[-1]["usage"]["tokens_per_forward"] > 0
 
 
 def test_the_page_replays_every_step(model: str, run: Any, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ Limit = Literal["max_tokens", "context"]
 
 # A model's text may hold any character; on a terminal those that move its cursor are left out.
 _CONTROLS = {code: None for code in (*range(32), 127, *range(128, 160)) if chr(code) not in "\n\t"}
+_OF_CANVASES = ("denoising_steps", "tokens_per_forward")  # of usage, where there were any
 _LIMITS: dict[Limit | None, str] = {"max_tokens": "--max-tokens", "context": "the context is full"}
 
 
@@ -63,6 +64,8 @@ def _plain(text: str, stream: TextIO) -> str:
 def delta_json(delta: "Delta", tokenizer: "Tokenizer | None", **more: Any) -> str:
     """A delta on one line: what it holds, with the text of every token that has a logarithm, and `more`."""
     found = {name: value for name, value in asdict(delta).items() if value not in (None, (), "")}
+    if delta.usage is not None and not delta.usage.denoising_steps:
+        found["usage"] = {name: count for name, count in found["usage"].items() if name not in _OF_CANVASES}
     if delta.logprobs:
         found["logprobs"] = [
             {

@@ -66,6 +66,7 @@ def test_generate_prints_each_piece_as_json_and_at_last_how_it_ended(run: Any) -
         {"id": 7, "logprob": -0.5, "top": [{"id": 7, "logprob": -0.5}, {"id": 7, "logprob": -0.5}]}
     ]
     assert (last["finish_reason"], last["usage"]["completion_tokens"]) == ("stop", 3)
+    assert {name for name in last["usage"] if "steps" in name or "forward" in name} == set()
     assert (last["model"], last["device"]) == ("model", "scripted")
     assert done.err == ""
 
