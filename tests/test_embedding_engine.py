@@ -188,6 +188,8 @@ def test_a_long_text_is_an_error_unless_it_may_be_cut(numpy_engine: Engine) -> N
         numpy_engine.embed(["x", long])
     assert (raised.value.index, raised.value.limit) == (1, 256)
     assert f"has {raised.value.tokens} tokens" in str(raised.value)
+    with pytest.raises(TextTooLongError, match=r"text 2 has at least \d+ tokens .* takes 256"):
+        numpy_engine.embed(["x", "y", "12 eggs " * 40_000])
     cut = numpy_engine.embed(["x", long], overflow="truncate")
     assert cut.truncated == (1,)
     assert cut.tokens[1] == 256

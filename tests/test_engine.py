@@ -44,7 +44,7 @@ class ScriptedJob:
 
 
 class ScriptedDriver:
-    """Steps every job by one, as long as `gate` is open; records who stepped together."""
+    """Steps every job by one, as long as `gate` is open, and prepares them while `desk` is; records who stepped together."""
 
     def __init__(self) -> None:
         self.gate = threading.Event()
@@ -52,10 +52,17 @@ class ScriptedDriver:
         self.steps: list[int] = []
         self.fail = False
         self.fault: BaseException = DeviceLostError("gone")
-        self.threads: set[int] = set()
+        self.preparing: set[int] = set()
+        self.stepping: set[int] = set()
+        self.asked: list[str] = []
+        self.begun = threading.Event()
+        self.desk = threading.Event()
+        self.desk.set()
 
     def prepare(self, request: EmbedRequest, submitted: float) -> ScriptedJob:
-        self.threads.add(threading.get_ident())
+        self.preparing.add(threading.get_ident())
+        self.asked.append(request.texts[0])
+        self.desk.wait(5)
         if request.texts[0] == "panic":
             raise Panic("no Exception, as the panics of libraries in Rust")
         steps = int(request.texts[0])
@@ -64,7 +71,8 @@ class ScriptedDriver:
         return ScriptedJob(steps)
 
     def step(self, jobs: Sequence[ScriptedJob]) -> None:
-        self.threads.add(threading.get_ident())
+        self.stepping.add(threading.get_ident())
+        self.begun.set()
         self.gate.wait(5)
         if self.fail:
             raise self.fault
@@ -109,11 +117,46 @@ def ask(steps: int) -> EmbedRequest:
     return EmbedRequest((str(steps),))
 
 
-def test_one_thread_does_all_the_work_and_it_is_not_the_callers(opened: Opened) -> None:
+def test_one_thread_prepares_and_one_steps_and_neither_is_the_callers(opened: Opened) -> None:
     with ThreadPoolExecutor(8) as pool:
         assert set(pool.map(lambda _: opened.engine.submit(ask(3)).result(5), range(32))) == {"done"}
-    assert len(opened.driver.threads) == 1
-    assert threading.get_ident() not in opened.driver.threads
+    preparing, stepping = opened.driver.preparing, opened.driver.stepping
+    assert (len(preparing), len(stepping)) == (1, 1)
+    assert len({*preparing, *stepping, threading.get_ident()}) == 3
+
+
+def test_requests_are_prepared_in_their_order(opened: Opened) -> None:
+    for handle in [opened.engine.submit(ask(steps)) for steps in range(1, 20)]:
+        handle.result(5)
+    assert opened.driver.asked == [str(steps) for steps in range(1, 20)]
+
+
+def test_a_request_that_takes_long_to_prepare_holds_up_no_step(opened: Opened) -> None:
+    opened.driver.gate.clear()
+    running = opened.engine.submit(ask(5))
+    assert opened.driver.begun.wait(5)
+    opened.driver.desk.clear()
+    slow = opened.engine.submit(ask(1))
+    opened.driver.gate.set()
+    assert running.result(4) == "done"
+    assert not slow.done()
+    opened.driver.desk.set()
+    assert slow.result(5) == "done"
+
+
+def test_closing_fails_what_is_still_being_prepared(opened: Opened) -> None:
+    opened.driver.desk.clear()
+    handles = [opened.engine.submit(ask(1)) for _ in range(3)]
+    closing = threading.Thread(target=opened.engine.close)
+    closing.start()
+    assert opened.released.wait(5), "the device waits for no request"
+    opened.driver.desk.set()
+    closing.join(5)
+    assert not closing.is_alive()
+    for handle in handles:
+        with pytest.raises(EngineClosedError):
+            handle.result(5)
+    assert len(opened.driver.asked) == 1, "the others need not be prepared"
 
 
 def test_requests_join_between_steps(opened: Opened) -> None:

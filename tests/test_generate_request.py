@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from doppler_core.engine.choice import Defaults, choose, read_defaults
 from doppler_core.engine.generate_check import check_generate_request, stop_strings
 from doppler_core.engine.pace import Pace
-from doppler_core.engine.prompt_room import fit_prompt
+from doppler_core.engine.prompt_room import PromptRoom
 from doppler_core.engine.request import EmbedRequest, GenerateRequest
 from doppler_core.engine.step_parts import deal
 from doppler_core.errors import FileFormatError, InputError, TextTooLongError
@@ -157,12 +157,12 @@ def test_a_bias_is_taken_from_numbers_of_any_kind() -> None:
 def test_prompt_and_answer_fit_the_context(
     length: int, asked: int | None, context: int, begins: bool
 ) -> None:
-    ids = [BEGIN if begins else 9, *range(100, 99 + length)]
+    ids, room = [BEGIN if begins else 9, *range(100, 99 + length)], PromptRoom(context, BEGIN)
     if length > context:
         with pytest.raises(TextTooLongError) as raised:
-            fit_prompt(ids, asked, context, "error", BEGIN)
+            room.fit(ids, asked, "error")
         assert (raised.value.tokens, raised.value.limit) == (length, context)
-    kept, limit = fit_prompt(ids, asked, context, "truncate_left", BEGIN)
+    kept, limit = room.fit(ids, asked, "truncate_left")
     assert 0 < len(kept) <= context
     assert limit == context - len(kept) if asked is None else limit == min(asked, context - len(kept))
     if length <= context:

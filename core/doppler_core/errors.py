@@ -101,8 +101,8 @@ class InputError(DopplerError, ValueError):
 class TextTooLongError(InputError):
     """A text has more tokens than the model takes.
 
-    index: its place in the request; tokens: how many it has, prompt included; limit: how many the model takes. All three
-    are None where whoever raised it did not say.
+    index: its place in the request; tokens: how many it has, prompt included, or at least has, as the message says; limit:
+    how many the model takes. All three are None where whoever raised it did not say.
     """
 
     def __init__(

@@ -15,7 +15,7 @@ from doppler_core.engine.generation import GenerateJob
 from doppler_core.engine.limiting import Limits
 from doppler_core.engine.model_type import Opened
 from doppler_core.engine.prefix import Places
-from doppler_core.engine.prompt_room import fit_prompt
+from doppler_core.engine.prompt_room import PromptRoom
 from doppler_core.engine.prompts import Prompts
 from doppler_core.engine.request import GenerateRequest
 from doppler_core.engine.slots import layout
@@ -30,7 +30,8 @@ class CausalDriver:
     def __init__(self, opened: Opened) -> None:
         self._tokenizer = opened.tokenizer
         self._prompts = Prompts(opened.tokenizer, opened.chat_format)
-        self._context_length = opened.room.context_length
+        context_length = opened.room.context_length
+        self._room = PromptRoom(context_length, self._prompts.begin, opened.longest)
         self._defaults = opened.defaults
         self._endings = endings(opened.tokenizer, self._prompts, self._defaults.end_ids)
         own = opened.chat_format
@@ -40,7 +41,7 @@ class CausalDriver:
             opened.tokenizer, self._endings.ids | self._prompts.ids_of(own.ends), own.marks
         )
         self._limits = Limits(self._table)
-        places = Places(opened.executor, layout(opened.plan, self._context_length), opened.executor.max_slots)
+        places = Places(opened.executor, layout(opened.plan, context_length), opened.executor.max_slots)
         loop = _loop(opened.manifest.session.decode_loop, opened.plan)
         self._decoder = Decoder(opened.executor, opened.plan.states(), places, loop)
 
@@ -48,10 +49,8 @@ class CausalDriver:
         """Check the request and turn its prompt into ids. InputError names the field."""
         check_generate_request(request, self._tokenizer.vocabulary)
         refuse_canvas_wishes(request)
-        prompt = self._prompts.of(request)
-        ids, limit = fit_prompt(
-            prompt.ids, request.max_tokens, self._context_length, request.overflow, self._prompts.begin
-        )
+        prompt = self._prompts.of(request, self._room)
+        ids, limit = self._room.fit(prompt.ids, request.max_tokens, request.overflow)
         return GenerateJob(
             ids,
             choose(request, self._defaults, self._limits.of(request, prompt)),

@@ -13,7 +13,7 @@ from doppler_core.engine.endings import Endings
 from doppler_core.engine.generate_check import check_generate_request
 from doppler_core.engine.model_type import Opened
 from doppler_core.engine.prefix import Places
-from doppler_core.engine.prompt_room import fit_prompt
+from doppler_core.engine.prompt_room import PromptRoom
 from doppler_core.engine.prompts import Prompts
 from doppler_core.engine.request import GenerateRequest
 from doppler_core.engine.slots import layout
@@ -27,21 +27,20 @@ class DiffusionDriver:
         self._settings = canvas_settings(opened.manifest)
         self._tokenizer = opened.tokenizer
         self._prompts = Prompts(opened.tokenizer, opened.chat_format)
-        self._context_length = opened.room.context_length
+        context_length = opened.room.context_length
+        self._room = PromptRoom(context_length, self._prompts.begin, opened.longest)
         ends = frozenset(self._settings.eos_token_ids)  # all there are: a manifest has the checkpoint's
         self._endings = Endings(ends, opened.tokenizer, self._prompts)
-        places = Places(opened.executor, layout(opened.plan, self._context_length), opened.executor.max_slots)
-        self._denoiser = Denoiser(opened.executor, opened.plan.states(), places, self._context_length)
+        places = Places(opened.executor, layout(opened.plan, context_length), opened.executor.max_slots)
+        self._denoiser = Denoiser(opened.executor, opened.plan.states(), places, context_length)
 
     def prepare(self, request: GenerateRequest, submitted: float) -> CanvasJob:
         """Check the request and turn its prompt into ids. InputError names the field."""
         check_generate_request(request, self._tokenizer.vocabulary)
         choice = choose_canvases(request, self._settings, self._tokenizer.vocabulary)
-        prompt = self._prompts.of(request)
+        prompt = self._prompts.of(request, self._room)
         wanted = self._settings.max_new_tokens if request.max_tokens is None else request.max_tokens
-        ids, limit = fit_prompt(
-            prompt.ids, wanted, self._context_length, request.overflow, self._prompts.begin
-        )
+        ids, limit = self._room.fit(prompt.ids, wanted, request.overflow)
         return CanvasJob(
             ids,
             choice,

@@ -13,6 +13,7 @@ from doppler_core.engine.request import Capabilities, Delta, EmbedRequest, Embed
 from doppler_core.engine.request_check import check_embed_request
 from doppler_core.errors import ContradictionError, DeviceError, InputError, LimitError, TextTooLongError
 from doppler_core.text.prompt import choose_prompt, prompted
+from doppler_core.text.token_count import HUGE
 
 
 class EmbeddingJob:
@@ -91,17 +92,13 @@ class EmbeddingDriver:
             raise InputError(
                 f"output_dtype='binary' packs eight values a byte: {dimensions} dimensions do not fill bytes"
             )
-        ids = self._tokenizer.encode_batch(self._prompted(request))
+        texts = self._prompted(request)
+        if request.overflow == "error":
+            self._refuse_long([self._least_tokens(text) for text in texts], "at least ")
+        ids = self._tokenizer.encode_batch(texts)
+        if request.overflow == "error":
+            self._refuse_long([len(one) for one in ids])
         long = [index for index, one in enumerate(ids) if len(one) > self._max_tokens]
-        if long and request.overflow != "truncate":
-            first, tokens = long[0], len(ids[long[0]])
-            raise TextTooLongError(
-                f"text {first} has {tokens} tokens with its prompt and the model takes {self._max_tokens}"
-                f"{f' ({len(long)} texts are too long)' if len(long) > 1 else ''}: split it, or pass overflow='truncate'",
-                index=first,
-                tokens=tokens,
-                limit=self._max_tokens,
-            )
         for index in long:
             # The end token is kept, as the publisher's own truncation does.
             kept = ids[index][-1:] if self._ends else []
@@ -148,6 +145,23 @@ class EmbeddingDriver:
         if asked not in known:
             raise InputError(f"dimensions={asked!r}: this model gives {' or '.join(map(str, known))}")
         return asked
+
+    def _least_tokens(self, text: str) -> int:
+        """How many a text has, whatever it says; 0 where they are better counted."""
+        return self._tokenizer.least_tokens(len(text)) if len(text) > HUGE else 0
+
+    def _refuse_long(self, lengths: Sequence[int], at_least: str = "") -> None:
+        """TextTooLongError where one of the texts has more tokens than the model takes."""
+        long = [index for index, tokens in enumerate(lengths) if tokens > self._max_tokens]
+        if long:
+            first, tokens = long[0], lengths[long[0]]
+            raise TextTooLongError(
+                f"text {first} has {at_least}{tokens} tokens with its prompt and the model takes {self._max_tokens}"
+                f"{f' ({len(long)} texts are too long)' if len(long) > 1 else ''}: split it, or pass overflow='truncate'",
+                index=first,
+                tokens=tokens,
+                limit=self._max_tokens,
+            )
 
     def _prompted(self, request: EmbedRequest) -> list[str]:
         titles = request.titles or (None,) * len(request.texts)

@@ -33,9 +33,10 @@ from doppler_core.errors import (
 from doppler_core.manifest.digest import verify_digests
 from doppler_core.manifest.load import load_manifest, manifest_json
 from doppler_core.manifest.model import Manifest
-from doppler_core.plan.activations import with_f32_activations
+from doppler_core.plan.activations import WIDER, with_f32_activations
 from doppler_core.plan.check import check
 from doppler_core.plan.cost import gpu_resident, numpy_matrices, numpy_resident
+from doppler_core.plan.kernel_tables.f16 import FEATURE
 from doppler_core.plan.op import Finding, Plan
 from doppler_core.plan.profile import AdapterFacts, Profile, apply_profile, choose_profile
 from doppler_core.plan.room import Room
@@ -56,7 +57,8 @@ _CONTEXT_LENGTH = 8192  # of a model that keeps keys and values of it
 
 @dataclass(frozen=True)
 class Lowered:
-    """A model as its device would run it. `adapter` None = NumPy."""
+    """A model as its device would run it. `adapter` None = NumPy. longest: tokens of a sequence, whatever there is room
+    for."""
 
     files: ModelFiles
     manifest: Manifest
@@ -64,6 +66,7 @@ class Lowered:
     plan: Plan
     room: Room
     adapter: GpuAdapter | None
+    longest: int
 
 
 def lower_model(
@@ -75,7 +78,8 @@ def lower_model(
     model_type = model_type_of(manifest)
     adapter = _choose_adapter(settings.device, manifest.output.model_base_id or files.path.name)
     left = memory.room(settings.memory_limit) if _counts(adapter, settings.memory_limit) else None
-    wanted = _wanted(model_type.capabilities(manifest), settings, None if adapter is None else left)
+    capabilities = model_type.capabilities(manifest)
+    wanted = _wanted(capabilities, settings, None if adapter is None else left)
     facts = _facts(adapter, manifest)
     named = adapter is not None or settings.kernel_profile is not None
     profile = choose_profile(settings.kernel_profile, facts) if named else None
@@ -96,9 +100,8 @@ def lower_model(
         raise type(error)(f"{files.path}: {error}") from error
     for note in notes:
         logger.info("%s: %s", plan.model, note)
-    return Lowered(
-        files, _with_context_length(computed, room.context_length), model_type, plan, room, adapter
-    )
+    opened = _with_context_length(computed, room.context_length)
+    return Lowered(files, opened, model_type, plan, room, adapter, capabilities.context_length)
 
 
 def assemble(lowered: Lowered, settings: EngineSettings, progress: Progress | None = None) -> Engine:
@@ -143,6 +146,7 @@ def assemble(lowered: Lowered, settings: EngineSettings, progress: Progress | No
                     files.tokenizer_files,
                     defaults,
                     chat_format,
+                    lowered.longest,
                 )
             ),
             device=executor.device,
@@ -268,14 +272,20 @@ def _as_computed(
         return with_f32_activations(manifest, "NumPy computes in f32")
     if profile is not None and profile.activations == "f32":
         return with_f32_activations(manifest, f"the kernel profile {profile.name} says so")
+    if FEATURE not in adapter.native.features:
+        return with_f32_activations(manifest, f"{adapter.name} has no {FEATURE}")
     return manifest, ()
 
 
 def _kernels_run(manifest: Manifest, plan: Plan) -> set[str]:
-    """The manifest's kernels that an op of the plan, not yet changed by a profile, runs."""
+    """The manifest's kernels that an op of the plan, not yet changed by a profile, runs, or runs the twin of."""
     runs = {(op.kernel.file, op.kernel.entry, op.kernel.digest) for op in plan.ops()}
-    specs = manifest.execution.kernels
-    return {key for key, spec in specs.items() if (spec.kernel, spec.entry, spec.digest) in runs}
+    twins = {(WIDER[op.kernel.file], op.kernel.entry) for op in plan.ops() if op.kernel.file in WIDER}
+    return {
+        key
+        for key, spec in manifest.execution.kernels.items()
+        if (spec.kernel, spec.entry, spec.digest) in runs or (spec.kernel, spec.entry) in twins
+    }
 
 
 def _with_context_length(manifest: Manifest, length: int) -> Manifest:

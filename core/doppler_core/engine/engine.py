@@ -112,7 +112,7 @@ class Engine:
     def warmup(self) -> None:
         """Compile every kernel and touch every weight before the first request."""
         self._check_usable()
-        self._worker.submit(_Once(self._driver.warmup)).result()
+        self._worker.call(_Once(self._driver.warmup)).result()
 
     def close(self) -> None:
         """Fail what is under way and give memory and device back. A second call does nothing."""
@@ -162,7 +162,7 @@ def _wait(handle: Handle[ResultT]) -> ResultT:
 
 
 class _Once:
-    """A job that calls a function while it is prepared, and is then done."""
+    """A function of the worker's: a job that is done once it was called."""
 
     def __init__(self, call: Callable[[], None]) -> None:
         self._call = call

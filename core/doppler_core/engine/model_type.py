@@ -34,10 +34,11 @@ class Job(Protocol):
 
 
 class Driver(Protocol):
-    """Turns requests into steps. The engine's worker thread is the only one that calls it."""
+    """Turns requests into steps. The engine's worker thread is the only one that calls it, but where another is named."""
 
     def prepare(self, request: Any, submitted: float) -> Job:
-        """Check and tokenise a request, submitted at that time.perf_counter(); raises InputError."""
+        """Check and tokenise a request, submitted at that time.perf_counter(); raises InputError. Called from a thread of
+        its own, one request after the other, while the worker steps: it touches nothing that steps change."""
 
     def step(self, jobs: Sequence[Job]) -> None:
         """Run one step that carries on as many of the unfinished jobs as fit, the first ones first."""
@@ -55,7 +56,8 @@ class Opened:
     """What a driver is made of: a plan bound to a device, and what turns its rows into text.
 
     files: the checkpoint's tokenizer and generation files, by name. defaults: what the latter say. chat_format: how a
-    model that generates holds a conversation; one that refuses it where it does not.
+    model that generates holds a conversation; one that refuses it where it does not. longest: tokens of a sequence that
+    the model can be opened for; None = as many as in `room`.
     """
 
     executor: Executor
@@ -66,6 +68,7 @@ class Opened:
     files: Mapping[str, Path]
     defaults: Defaults
     chat_format: ChatFormat
+    longest: int | None = None
 
 
 class ModelType(Protocol):

@@ -1,35 +1,55 @@
 """How much of a prompt fits the context, and how many tokens there is room for behind it. Numbers only."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from doppler_core.engine.request import PromptOverflow
 from doppler_core.errors import TextTooLongError
 
 
-def fit_prompt(
-    ids: Sequence[int],
-    max_tokens: int | None,
-    context_length: int,
-    overflow: PromptOverflow,
-    begin: int | None,
-) -> tuple[Sequence[int], int]:
-    """The prompt's ids that are run, and the most tokens that are made: together they fit the context.
+@dataclass(frozen=True)
+class PromptRoom:
+    """context: tokens of prompt and answer together. begin: the token that prompts begin with. longest: the context that
+    the model could be opened with; None = it is open with that."""
 
-    A prompt over the context is a TextTooLongError, or loses its oldest tokens behind the begin token, until
-    max_tokens (None: a quarter of the context; at most half of it) fit behind it.
-    """
-    if len(ids) > context_length:
-        if overflow == "error":
-            raise TextTooLongError(
-                f"the prompt has {len(ids)} tokens and the context {context_length}: shorten it, pass "
-                "overflow='truncate_left' to drop what is oldest, or open the model with a larger context_length",
-                index=0,
-                tokens=len(ids),
-                limit=context_length,
-            )
-        wanted = context_length // 4 if max_tokens is None else max_tokens
-        kept = context_length - min(wanted, context_length // 2)
-        head = ids[:1] if ids[0] == begin else ids[:0]
-        ids = [*head, *ids[len(ids) - kept + len(head) :]]
-    room = context_length - len(ids)
-    return ids, room if max_tokens is None else min(int(max_tokens), room)
+    context: int
+    begin: int | None = None
+    longest: int | None = None
+
+    def check_least(self, tokens: int, overflow: PromptOverflow) -> None:
+        """TextTooLongError where a prompt of so many tokens at least is one whatever they are: nobody has to find out."""
+        if tokens > self.context and overflow == "error":
+            raise self._too_long(tokens, at_least=True)
+
+    def fit(
+        self, ids: Sequence[int], max_tokens: int | None, overflow: PromptOverflow
+    ) -> tuple[Sequence[int], int]:
+        """The prompt's ids that are run, and the most tokens that are made: together they fit the context.
+
+        A prompt over the context is a TextTooLongError, or loses its oldest tokens behind the begin token, until
+        max_tokens (None: a quarter of the context; at most half of it) fit behind it.
+        """
+        if len(ids) > self.context:
+            if overflow == "error":
+                raise self._too_long(len(ids))
+            wanted = self.context // 4 if max_tokens is None else max_tokens
+            kept = self.context - min(wanted, self.context // 2)
+            head = ids[:1] if ids[0] == self.begin else ids[:0]
+            ids = [*head, *ids[len(ids) - kept + len(head) :]]
+        room = self.context - len(ids)
+        return ids, room if max_tokens is None else min(int(max_tokens), room)
+
+    def _too_long(self, tokens: int, at_least: bool = False) -> TextTooLongError:
+        larger = self.longest is not None and tokens <= self.longest
+        remedies = [
+            "shorten it",
+            "pass overflow='truncate_left' to drop what is oldest",
+            *([f"open the model with a larger context_length, up to {self.longest}"] if larger else []),
+        ]
+        return TextTooLongError(
+            f"the prompt has {'at least ' * at_least}{tokens} tokens and the context {self.context}: "
+            f"{', '.join(remedies[:-1])}, or {remedies[-1]}",
+            index=0,
+            tokens=tokens,
+            limit=self.context,
+        )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 from doppler_core.engine.generate_check import check_prompt
+from doppler_core.engine.prompt_room import PromptRoom
 from doppler_core.engine.reply_reader import ReplyReader
 from doppler_core.engine.request import GenerateRequest
 from doppler_core.errors import InputError
@@ -22,6 +23,7 @@ from doppler_core.text.chat import (
     read_messages,
     read_tools,
 )
+from doppler_core.text.token_count import HUGE
 from doppler_core.text.tokenizer import Tokenizer, well_formed
 
 _BEGIN = "<bos>"
@@ -53,16 +55,22 @@ class Prompts:
         """The token that every text begins with."""
         return self.tokenizer.token_id(_BEGIN)
 
-    def of(self, request: GenerateRequest) -> Prompt:
-        """The prompt of a request that has been checked. InputError for what its chat format has no form for."""
+    def of(self, request: GenerateRequest, room: PromptRoom | None = None) -> Prompt:
+        """The prompt of a request that has been checked. InputError for what its chat format has no form for.
+
+        room: what there is for it; TextTooLongError, before a text is encoded, where that is sure to be too little.
+        """
         prompt = request.prompt
         if is_conversation(prompt):
-            return self._of_conversation(prompt, request)
+            return self._of_conversation(prompt, request, room)
         for name in ("tools", "thinking"):
             if getattr(request, name):
                 raise InputError(f"{name}: the prompt is no conversation: give messages, or leave it out")
-        ids = self._text_ids(prompt) if isinstance(prompt, str) else list(map(int, prompt))  # type: ignore[arg-type]
-        return Prompt(ids, ReplyReader(self.tokenizer))
+        if not isinstance(prompt, str):
+            return Prompt(list(map(int, prompt)), ReplyReader(self.tokenizer))  # type: ignore[arg-type]
+        text = well_formed(prompt)
+        self._check_room([text], request, room)
+        return Prompt(self._text_ids(text), ReplyReader(self.tokenizer))
 
     def count(
         self, prompt: Any, prompt_name: str | None = None, tools: Iterable[Tool | Mapping[str, Any]] = ()
@@ -78,11 +86,15 @@ class Prompts:
         return {number for token in tokens if (number := self.tokenizer.token_id(token)) is not None}
 
     def _of_conversation(
-        self, messages: Iterable[Message | Mapping[str, Any]], request: GenerateRequest
+        self,
+        messages: Iterable[Message | Mapping[str, Any]],
+        request: GenerateRequest,
+        room: PromptRoom | None,
     ) -> Prompt:
         chat_format = self.own if request.chat_format is None else format_named(request.chat_format)
         tools = read_tools(request.tools)
         pieces = chat_format.render(read_messages(messages), tools, request.thinking)
+        self._check_room(pieces, request, room)
         parser = None if chat_format.parser is None else chat_format.parser(pieces)
         return Prompt(
             encode_pieces(pieces, self.tokenizer, chat_format),
@@ -92,9 +104,15 @@ class Prompts:
             tools,
         )
 
+    def _check_room(self, pieces: Sequence[Piece], request: GenerateRequest, room: PromptRoom | None) -> None:
+        """Texts that meet are encoded as one, so that their characters are counted together."""
+        characters = sum(len(piece) for piece in pieces if isinstance(piece, str))
+        if room is not None and characters > HUGE:
+            room.check_least(self.tokenizer.least_tokens(characters), request.overflow)
+
     def _text_ids(self, text: str) -> list[int]:
         """The begin token is the model's, whatever the tokenizer's file does: no Gemma makes sense without it."""
-        ids = self.tokenizer.encode(well_formed(text), bare=True)
+        ids = self.tokenizer.encode(text, bare=True)
         return ids if self.begin is None else [self.begin, *ids]
 
 

@@ -1,15 +1,18 @@
 """The one thread that owns a device: it takes submitted requests, steps the driver, and settles the replies.
 
-Requests join and cancelled ones leave between steps. An error of one request is that request's alone; an error of
-a step (the device) is that of every request under way.
+Requests join and cancelled ones leave between steps. They become jobs on a desk beside it, in their order, so that what
+a long text takes holds up no step. An error of one request is that request's alone; an error of a step (the device) is
+that of every request under way.
 """
 
 import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from doppler_core.engine.desk import Desk
 from doppler_core.engine.handle import Handle
 from doppler_core.engine.model_type import Driver, Job
 from doppler_core.engine.reply import Reply
@@ -31,17 +34,24 @@ class Worker:
         self._waiting: deque[tuple[Callable[[], Job], Reply[Any]]] = deque()
         self._changed = threading.Condition()
         self._closed = False
+        self._desk = Desk(f"doppler-plugins {name}: requests")
         self._thread = threading.Thread(target=self._run, name=f"doppler-plugins {name}", daemon=True)
         self._thread.start()
 
     def submit(self, prepare: Callable[[], Job]) -> Handle[Any]:
-        """Queue a request; `prepare` makes its job, in the worker."""
+        """Queue a request; `prepare` makes its job, at the desk."""
         reply: Reply[Any] = Reply()
         with self._changed:
-            if self._closed:
-                raise EngineClosedError("the engine is closed: open the model again")
-            self._waiting.append((prepare, reply))
-            self._changed.notify()
+            self._check_open()
+            self._desk.put(partial(self._prepare, prepare, reply))
+        return Handle(reply)
+
+    def call(self, function: Callable[[], Job]) -> Handle[Any]:
+        """Have the worker call a function between steps; what it gives is carried on as any job."""
+        reply: Reply[Any] = Reply()
+        with self._changed:
+            self._check_open()
+            self._queue(function, reply)
         return Handle(reply)
 
     def close(self, timeout: float | None = None) -> None:
@@ -49,8 +59,31 @@ class Worker:
         with self._changed:
             self._closed = True
             self._changed.notify()
-        if threading.current_thread() is not self._thread:
-            self._thread.join(timeout)
+        self._desk.close()
+        threads = (self._thread, self._desk.thread)
+        if threading.current_thread() not in threads:  # each of them may need the other to end
+            for thread in threads:
+                thread.join(timeout)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise EngineClosedError("the engine is closed: open the model again")
+
+    def _prepare(self, prepare: Callable[[], Job], reply: Reply[Any]) -> None:
+        """A request becomes a job, at the desk."""
+        try:
+            with self._changed:
+                self._check_open()
+            job = prepare()
+            with self._changed:
+                self._check_open()
+                self._queue(lambda: job, reply)
+        except BaseException as error:  # noqa: BLE001 - the thread must live; the reply carries it
+            reply.reject(error)
+
+    def _queue(self, function: Callable[[], Job], reply: Reply[Any]) -> None:
+        self._waiting.append((function, reply))
+        self._changed.notify()
 
     def _run(self) -> None:
         running: list[_Running] = []
@@ -75,18 +108,22 @@ class Worker:
             waiting = list(self._waiting)
             self._waiting.clear()
             closed = self._closed
-        for prepare, reply in waiting:
+        for function, reply in waiting:
             if closed:
-                reply.reject(EngineClosedError("the engine was closed before the request ran"))
+                reply.reject(_closed_before())
                 continue
             try:
-                one = _Running(prepare(), reply)
+                one = _Running(function(), reply)
             except BaseException as error:  # noqa: BLE001 - the thread must live; the reply carries it
                 reply.reject(error)
             else:
                 if not _settled(one):
                     running.append(one)
         return not closed
+
+
+def _closed_before() -> EngineClosedError:
+    return EngineClosedError("the engine was closed before the request ran")
 
 
 def _reject(running: list[_Running], error: BaseException) -> None:

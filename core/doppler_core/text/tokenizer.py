@@ -6,13 +6,16 @@ Text from outside never becomes a control token: "<eos>" in a document is six ch
 import contextlib
 import re
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from tokenizers import Tokenizer as Backend
 
 from doppler_core.errors import FileFormatError, InputError
+from doppler_core.text.token_count import longest_token
 
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+_LONG = 4096  # characters: encoding so many takes milliseconds
 _BEFORE = "x"  # any token: what a decoder does to the first token of a text it must not do to a later one
 
 
@@ -48,8 +51,15 @@ class Tokenizer:
     def encode(self, text: str, bare: bool = False) -> list[int]:
         """Ids of `text`, with the begin and end tokens that the checkpoint's post-processor adds; bare: without."""
         with self._blamed("it can't encode a text"):
-            encoded = self._backend.encode(text, add_special_tokens=not bare)
+            if len(text) > _LONG:  # in a batch, the library lets other threads run meanwhile
+                (encoded,) = self._backend.encode_batch_fast([text], add_special_tokens=not bare)
+            else:
+                encoded = self._backend.encode(text, add_special_tokens=not bare)
         return self._checked(encoded, text)
+
+    def least_tokens(self, characters: int) -> int:
+        """How many tokens a text of that length has at least, whatever it says; 0 where this tokenizer does not tell."""
+        return -(-characters // self._longest_token) if self._longest_token else 0
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids of several texts, each as `encode` gives them."""
@@ -79,6 +89,11 @@ class Tokenizer:
     def control_name(self, number: int) -> str | None:
         """The text of a control token by its id; None for any other token."""
         return str(self._backend.id_to_token(number)) if number in self._control else None
+
+    @cached_property
+    def _longest_token(self) -> int | None:
+        with self._blamed("it can't tell its own tokens"):
+            return longest_token(self._backend, self.vocabulary)
 
     def _piece(self, number: int) -> bytes:
         token: str | None = None if number in self._control else self._backend.id_to_token(number)
