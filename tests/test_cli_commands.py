@@ -353,10 +353,11 @@ def test_a_plugin_adds_commands_and_replaces_none(run: Any, tiny_artifact: Path)
     ("hook", "arguments", "code", "reason"),
     [
         ("doppler_register_adapter", "register", 1, "did you mean doppler_register_adapters?"),
-        ("doppler_register_commands", "cli", 0, ""),
+        ("doppler_register_commands", "cli", 0, "mis  "),
+        ("doppler_resolve_model", "ref", 0, "  hook doppler_resolve_model\n"),
     ],
 )
-def test_the_check_fails_for_a_hook_that_does_not_exist(
+def test_hooks_are_listed_and_the_check_fails_for_one_that_does_not_exist(
     run: Any,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

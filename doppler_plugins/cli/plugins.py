@@ -32,6 +32,11 @@ def plugins_command(ctx: click.Context, check: bool, as_json: bool) -> None:
         ctx.exit(1)
 
 
+def _hooks(record: PluginRecord) -> list[str]:
+    """The hooks that add no name: they are called with what others name."""
+    return [f"hook {name}" for name in record.hooks if not name.startswith("doppler_register_")]
+
+
 def _lines(records: tuple[PluginRecord, ...]) -> list[str]:
     head = ("NAME", "STATUS", "FROM", "PROVIDES")
     rows = [
@@ -39,7 +44,7 @@ def _lines(records: tuple[PluginRecord, ...]) -> list[str]:
             record.name,
             record.status,
             "built in" if record.builtin else f"{record.distribution} {record.version}",
-            ", ".join(record.provides) or "-",
+            ", ".join((*record.provides, *_hooks(record))) or "-",
         )
         for record in records
     ]
