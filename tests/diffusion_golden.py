@@ -17,6 +17,7 @@ from oracle import Oracle
 from tensor_lists import read_shapes
 from weights_files import write_safetensors
 
+from doppler_core.manifest.catalog import shipped_manifest
 from doppler_core.manifest.load import load_manifest, manifest_json
 from doppler_core.manifest.model import Manifest
 from doppler_core.plan.canvas import ACCEPTED, ENTROPY, LIKELIEST, NOTHING, TOKEN, CanvasStep, pack
@@ -137,6 +138,17 @@ def tiny(name: str, into: Path) -> Tiny:
     return Tiny(folder, manifest, plan, tensors, golden(name), runs)
 
 
+def with_f16_activations(manifest: Manifest) -> Manifest:
+    """The manifest with the seed's activations, and its cast behind the token table."""
+    seed = json.loads(shipped_manifest("diffusiongemma-26b-a4b-it-q4k-ehf16-af16").read_text())
+    data = manifest_json(manifest)
+    data["quantization"]["computePrecision"] = "f16"
+    data["session"]["compute"] = seed["session"]["compute"]
+    data["execution"]["kernels"]["cast"] = seed["execution"]["kernels"]["prefill_embedding_override_cast"]
+    data["execution"]["preLayer"].append(["cast", "cast"])
+    return load_manifest(data)
+
+
 class Runner(Protocol):
     """An executor, as far as this needs one."""
 
@@ -220,6 +232,11 @@ class Seat:
         """The soft embeddings as the last step left them, [C, hidden]."""
         lines = self.runner.read_state("soft", self.place * CANVAS, CANVAS)
         return np.roll(lines, -self.length, 0)
+
+    def stand_as(self, other: "Seat") -> None:
+        """Take over another's canvas as it stands, and what its next step is conditioned on."""
+        self._write("canvas", other.canvas())
+        self._write("soft", other.soft())
 
     def remember(self, soft: np.ndarray) -> None:
         """Soft embeddings for the next step."""

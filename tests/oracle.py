@@ -24,7 +24,7 @@ def _exact(tensor: Tensor) -> npt.NDArray[np.float32]:
 
 
 class Oracle:
-    """A plan, its weights in f32, and its states: f32 where the plan's are f16, u32 where they are.
+    """A plan, its weights in f32, and its states: f32 where the plan's are f16, u32 where they are. Values of f16 are rounded.
 
     rounded_as: a plan whose kernels' types the weights are rounded to first.
     """
@@ -49,6 +49,8 @@ class Oracle:
             if op.when and op.when not in active:
                 continue
             result = MEANINGS[op.meaning](op.params, self._given(op, values), self._tables(op, tables))
+            if op.output.dtype == "f16" and not isinstance(op.output, State):
+                result = result.astype(np.float16).astype(np.float32)
             if isinstance(op.output, State):
                 self.states[op.output.name] = result
             else:

@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -39,9 +40,10 @@ def bundled(tiny_artifact: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def adapter(type: str, buffers: int = 10) -> GpuAdapter:
+def adapter(type: str, buffers: int = 10, features: Sequence[str] = ()) -> GpuAdapter:
     limits = {"max-storage-buffers-per-shader-stage": buffers, "max-storage-buffer-binding-size": 1 << 27}
-    return GpuAdapter(0, "Some GPU", type, "Vulkan", "driver 1", SimpleNamespace(limits=limits))
+    native = SimpleNamespace(limits=limits, features=features)
+    return GpuAdapter(0, "Some GPU", type, "Vulkan", "driver 1", native)
 
 
 def found(settings: EngineSettings, name: str) -> Check:
@@ -113,6 +115,13 @@ def test_a_check_that_raises_is_a_problem_and_the_others_still_run(
         ([adapter("CPU")], "hardware gpu", "note", "auto"),
         ([adapter("DiscreteGPU")], "limits of Some GPU", "ok", "10 storage buffers"),
         ([adapter("DiscreteGPU", buffers=4)], "limits of Some GPU", "problem", "8 buffers are needed"),
+        (
+            [adapter("DiscreteGPU")],
+            "limits of Some GPU",
+            "ok",
+            "activations f32 alone, as it has no shader-f16",
+        ),
+        ([adapter("CPU", features=["shader-f16"])], "limits of Some GPU", "ok", "activations f16 or f32"),
     ],
 )
 def test_gpu_adapters_are_judged_by_what_they_are(

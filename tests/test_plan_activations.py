@@ -4,21 +4,25 @@ import copy
 import dataclasses
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from diffusion26b import ROOM, SEED, diffusion_manifest, diffusion_tensors
+from diffusion26b import SEED
+from diffusion_golden import with_f16_activations
 
-from doppler_core.errors import PlanError
-from doppler_core.manifest.catalog import shipped_manifest, template_for
+from doppler_core.device.adapters import choose_adapter
+from doppler_core.device.probe import probe
+from doppler_core.engine import assembly
+from doppler_core.manifest.catalog import shipped_manifest
 from doppler_core.manifest.digest import kernel_digest
 from doppler_core.manifest.load import load_manifest, manifest_json
 from doppler_core.plan.activations import WIDER, narrow, with_f32_activations
-from doppler_core.plan.kernels import signature
-from doppler_core.plan.op import Kernel, State
+from doppler_core.plan.kernels import SIGNATURES
+from doppler_core.plan.op import Plan, State
 from doppler_core.plan.profile import profiles
 from doppler_core.settings import EngineSettings
-from doppler_plugins.model_types.diffusion import DiffusionModelType
+from doppler_plugins.conversion import resolve_checkpoint
 from doppler_plugins.opening import plan_of
 
 FOLDER = Path(__file__).parent / "goldens"
@@ -82,15 +86,29 @@ def test_casts_within_layers_go_too() -> None:
 
 
 def test_each_wider_kernel_is_one_that_takes_f32() -> None:
-    for file, entry in WIDER.values():
-        inputs = [one for one in signature(Kernel(file, entry, "")).operands if one.kind == "input"]
-        assert "f32" in inputs[0].dtypes
+    for narrow_file, file in WIDER.items():
+        for row in (row for row in SIGNATURES.values() if row.file == file):
+            twin = SIGNATURES[narrow_file, row.entry]
+            read = [[one.dtypes[0] for one in each.operands if one.kind == "input"] for each in (row, twin)]
+            assert read[0][0] == "f32"
+            assert read[1][0] == "f16"
 
 
-def test_lowering_f16_activations_says_what_to_do() -> None:
-    manifest = diffusion_manifest()
-    with pytest.raises(PlanError, match=r"activationDtype is f16.*expected f32; a kernel profile"):
-        DiffusionModelType().lower(manifest, diffusion_tensors(manifest), ROOM)
+def plan_with(settings: EngineSettings, folder: Path) -> Plan:
+    """The tiny DiffusionGemma's plan for an engine, its manifest asking for f16 activations."""
+    found = resolve_checkpoint(FOLDER / "diffusion", EngineSettings(precision="f16", cache_dir=str(folder)))
+    path = folder / "manifest.json"
+    path.write_text(json.dumps(manifest_json(with_f16_activations(found.manifest))))
+    changed = dataclasses.replace(settings, manifest=str(path), cache_dir=str(folder))
+    return plan_of(str(FOLDER / "diffusion"), changed)
+
+
+def types(plan: Plan) -> set[str]:
+    values = (value for op in plan.ops() for value in (*op.inputs, op.output))
+    return {value.dtype for value in values if not isinstance(value, State)}
+
+
+SOFTWARE = "wgpu:llvmpipe"
 
 
 @pytest.mark.parametrize(
@@ -98,21 +116,39 @@ def test_lowering_f16_activations_says_what_to_do() -> None:
     [
         (EngineSettings(device="numpy"), "NumPy computes in f32"),
         (EngineSettings(device="numpy", kernel_profile="packed"), "NumPy computes in f32"),
-        (EngineSettings(device="wgpu:llvmpipe"), "the kernel profile software says so"),
+        (EngineSettings(device=SOFTWARE), "the kernel profile software says so"),
+        (EngineSettings(device=SOFTWARE, kernel_profile="packed"), "the kernel profile packed says so"),
     ],
 )
 def test_an_engines_plan_says_it(settings: EngineSettings, reason: str, tmp_path: Path) -> None:
-    path = template_for(["DiffusionGemmaForBlockDiffusion"])
-    assert path is not None
-    data = json.loads(path.read_text())
-    data["session"]["compute"]["defaults"]["activationDtype"] = "f16"
-    data["quantization"]["computePrecision"] = "f16"
-    (tmp_path / "manifest.json").write_text(json.dumps(data))
-    changed = dataclasses.replace(settings, manifest=str(tmp_path / "manifest.json"), cache_dir=str(tmp_path))
-    plan = plan_of(str(FOLDER / "diffusion"), changed)
+    plan = plan_with(settings, tmp_path)
     assert f"activations are f32 in place of f16: {reason}" in {one.reason for one in plan.findings}
-    assert {value.dtype for op in plan.ops() for value in (*op.inputs, op.output) if not isinstance(value, State)} == {"f32", "u32"}  # fmt: skip
+    assert types(plan) == {"f32", "u32"}
 
 
-def test_every_profile_computes_in_f32() -> None:
-    assert {profile.activations for profile in profiles().values()} == {"f32"}
+def test_the_profile_for_hardware_runs_them_where_the_gpu_adapter_can(tmp_path: Path) -> None:
+    plan = plan_with(EngineSettings(device=SOFTWARE, kernel_profile="gpu"), tmp_path)
+    assert types(plan) == {"f16", "f32", "u32"}
+    assert not [one for one in plan.findings if "in place of f16" in one.reason]
+
+
+def test_a_gpu_adapter_without_the_feature_computes_in_f32(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = choose_adapter(SOFTWARE)
+    probe(there)  # and kept, for it and its like
+    without = [feature for feature in there.native.features if feature != "shader-f16"]
+    lacking = dataclasses.replace(there, native=SimpleNamespace(features=without, limits=there.native.limits))
+    monkeypatch.setattr(assembly, "choose_adapter", lambda device: lacking)
+    plan = plan_with(EngineSettings(device=SOFTWARE, kernel_profile="gpu"), tmp_path)
+    reason = f"activations are f32 in place of f16: {there.name} has no shader-f16"
+    assert reason in {one.reason for one in plan.findings}
+    assert types(plan) == {"f32", "u32"}
+
+
+def test_profiles_that_nothing_was_tried_of_in_f16_compute_in_f32() -> None:
+    assert {name: profile.activations for name, profile in profiles().items()} == {
+        "software": "f32",
+        "packed": "f32",
+        "gpu": None,
+    }

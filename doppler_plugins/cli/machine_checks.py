@@ -28,6 +28,7 @@ def gpu_library(_: EngineSettings) -> list[Check]:
 def adapters(_: EngineSettings) -> list[Check]:
     """Which GPU adapters there are, and whether our kernels fit their limits."""
     from doppler_core.device.adapters import REMEDY, list_adapters
+    from doppler_core.plan.kernel_tables.f16 import FEATURE
 
     adapters = list_adapters()
     if not adapters:
@@ -45,7 +46,8 @@ def adapters(_: EngineSettings) -> list[Check]:
         limits = adapter.native.limits
         buffers = limits["max-storage-buffers-per-shader-stage"]
         binding = limits["max-storage-buffer-binding-size"]
-        detail = f"{buffers} storage buffers a kernel, {size(binding)} a binding"
+        half = "f16 or f32" if FEATURE in adapter.native.features else f"f32 alone, as it has no {FEATURE}"
+        detail = f"{buffers} storage buffers a kernel, {size(binding)} a binding, activations {half}"
         if buffers < _MIN_STORAGE_BUFFERS:
             remedy = "update its driver, or use another device"
             found.append(

@@ -7,7 +7,7 @@ from doppler_core.engine.model_type import Opened
 from doppler_core.engine.request import Capabilities
 from doppler_core.manifest.model import Manifest
 from doppler_core.manifest.standing import standings
-from doppler_core.plan.activations import require_f32
+from doppler_core.plan.activations import f16_findings
 from doppler_core.plan.attention import keep
 from doppler_core.plan.builder import Builder
 from doppler_core.plan.canvas_settings import canvas_settings
@@ -53,7 +53,6 @@ class DiffusionModelType:
 
     def lower(self, manifest: Manifest, tensors: Mapping[str, Tensor], room: Room) -> Plan:
         """Both phases, from the manifest's `prefill` list."""
-        require_f32(manifest)
         listed = [Finding(row.where, row.standing, row.reason) for row in standings(manifest, self.name)]
         names, length = TensorNames(tensors), canvas_settings(manifest).canvas_length
         room = _with_room_for(room, length)
@@ -77,6 +76,7 @@ class DiffusionModelType:
         reasons[names.name("layer_scalar", encode.layers[-1].number, ENCODER)] = _LAST
         findings = (
             *listed,
+            *f16_findings(manifest),
             *step_findings(lists),
             *tensor_findings(names, reasons),
         )

@@ -141,7 +141,7 @@ def _call(
         constants=[memory.constants[constant.name] for constant in op.constants],
         tables=last if of_sequences else tables,
         facts=facts[of_sequences],
-        half=isinstance(op.output, State) and op.output.dtype == "f16",
+        half=op.output.dtype == "f16",
     )
 
 

@@ -30,7 +30,7 @@ class Buffers:
         return sum(buffer.nbytes for buffer in self.buffers)
 
     def array(self, value: Value, lane: Lane) -> npt.NDArray[Any]:
-        """The array that a lane writes a value to, [rows or slots of the lane, columns], f32 or u32.
+        """The array that a lane writes a value to, [rows or slots of the lane, columns], f32 or u32: f32 for f16 too.
 
         Lanes go through the ops each at its own pace, so that no two of them ever touch the same memory, whatever
         value lies there: a lane's share of a buffer is as long as its rows are of the widest value in it.

@@ -17,7 +17,7 @@ class Call:
 
     weights: matrices. vectors: weights of one axis, with the op's offset added. tables: whose
     `rows` are the op's, T or S. facts: what ops derive from these tables, worked out once a step.
-    half: the output is a state whose values are rounded to f16.
+    half: what the op writes is rounded to f16. It is held as f32 all the same (numpy_ops).
     """
 
     params: Params
@@ -35,6 +35,12 @@ class Call:
         if key not in self.facts:
             self.facts[key] = make()
         return self.facts[key]
+
+    def round(self, rows: slice = slice(None)) -> None:
+        """Round rows of the output, if it is f16. What lies beyond 65,504 becomes infinite, as on most GPUs."""
+        if self.half:
+            with np.errstate(over="ignore"):
+                self.output[rows] = self.output[rows].astype(np.float16)
 
     def lines(self) -> npt.NDArray[np.int64]:
         """Each row's line in a state of the op's `capacity`, [R]."""

@@ -167,7 +167,7 @@ class NumpyExecutor:
     def _arena(self, phase: str) -> Arena:
         together = [number for number, each in enumerate(self._groups[phase]) for _ in each.ops]
         ops = self._plan.phases[phase]
-        return lay_out(ops, self._plan.kept(phase), self.max_rows, self.max_slots, together)
+        return lay_out(ops, self._plan.kept(phase), self.max_rows, self.max_slots, together, in_words=True)
 
     def _chosen(self, phase: str, active: frozenset[str]) -> Chosen:
         if (phase, active) not in self._choices:

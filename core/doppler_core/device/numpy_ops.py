@@ -2,9 +2,9 @@
 
 A row op computes any range of rows by itself, so that ranges can be small enough to stay in a core's cache. An op of
 parts falls into some that threads run side by side: products and attention. A whole op needs all rows: what pools
-slots, picks rows or changes a state. A state is held as f32 (u32 for a state of that), whatever its dtype, and its
-values rounded to the dtype when they are stored: to widen 512 rows of f16 for each layer and token took four times as
-long as the attention over them (225 us and 61 us, one key head of 256).
+slots, picks rows or changes a state. Values and states are held as f32 (u32 for those of that), whatever their dtype,
+and rounded to the dtype when they are written, sums being f32 until then: to widen 512 rows of f16 for each layer and
+token took four times as long as the attention over them (225 us and 61 us, one key head of 256).
 Each twin is tested against its meaning in plan.meaning.
 """
 
@@ -98,6 +98,10 @@ def gelu(call: Call, a: int, b: int) -> None:
 
 def residual(call: Call, a: int, b: int) -> None:
     np.add(call.inputs[0][a:b], call.inputs[1][a:b], out=call.output[a:b])
+
+
+def cast(call: Call, a: int, b: int) -> None:
+    np.copyto(call.output[a:b], call.inputs[0][a:b])
 
 
 def softcap(call: Call, a: int, b: int) -> None:
@@ -197,6 +201,7 @@ ROW_OPS: Mapping[str, Callable[[Call, int, int], None]] = {
     "gelu": gelu,
     "residual": residual,
     "softcap": softcap,
+    "cast": cast,
     "expert_sum": expert_sum,
 }
 PART_OPS: Mapping[str, PartOp] = {

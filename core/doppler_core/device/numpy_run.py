@@ -10,7 +10,7 @@ from doppler_core.device.numpy_call import Call
 from doppler_core.device.numpy_crew import Crew
 from doppler_core.device.numpy_ops import PART_OPS, ROW_OPS, WHOLE_OPS, by_meaning
 from doppler_core.device.numpy_sampling import SAMPLING_OPS
-from doppler_core.plan.op import Op
+from doppler_core.plan.op import Op, State
 
 ROW_BLOCK = 128  # rows of a range: what a few ops read and write of them fits a core's second cache
 WHOLE = {**WHOLE_OPS, **SAMPLING_OPS}
@@ -39,6 +39,8 @@ def run_bound(
             WHOLE[meaning](calls[0])
         else:
             by_meaning(meaning, calls[0])
+        if not each.by_rows:
+            _round(each.ops, calls)
         if not each.outputs.isdisjoint(names):
             found |= {name: bound.values[name].copy() for name in each.outputs.intersection(names)}
     return found
@@ -48,8 +50,17 @@ def _by_rows(ops: Sequence[Op], calls: Sequence[Call]) -> None:
     count = len(calls[0].output)
     twins = [ROW_OPS[op.meaning] for op in ops]
     for start in range(0, count, ROW_BLOCK):
+        rows = slice(start, min(start + ROW_BLOCK, count))
         for twin, call in zip(twins, calls, strict=True):
-            twin(call, start, min(start + ROW_BLOCK, count))
+            twin(call, rows.start, rows.stop)
+            call.round(rows)
+
+
+def _round(ops: Sequence[Op], calls: Sequence[Call]) -> None:
+    """What the ops wrote; of a state an op changes some lines, which it rounds itself."""
+    for op, call in zip(ops, calls, strict=True):
+        if not isinstance(op.output, State):
+            call.round()
 
 
 def _by_parts(meaning: str, calls: Sequence[Call], crew: Crew | None) -> None:

@@ -209,8 +209,9 @@ class WgpuExecutor:
                 self._run(launches, len(rows), len(slots))
                 if op.output.name in names:
                     size = op.output.bytes(len(rows), len(slots))
-                    data = self._gpu.device.queue.read_buffer(program.values[phase][op.output.name], 0, size)
-                    found[op.output.name] = _typed(np.frombuffer(data, np.uint8), op.output)
+                    whole = -(-size // 4) * 4  # WebGPU copies words, and f16 may fill half of the last
+                    data = self._gpu.device.queue.read_buffer(program.values[phase][op.output.name], 0, whole)
+                    found[op.output.name] = _typed(np.frombuffer(data, np.uint8, size), op.output)
         return found
 
     def write_state(self, name: str, row: int, values: npt.NDArray[Any]) -> None:

@@ -1,28 +1,28 @@
-"""The type of activations: a manifest that asks for f16, as it is lowered for what computes in f32.
+"""The type of activations: what computes in f32 whatever the session says, and a manifest that asks for f16 lowered for
+what has no f16.
 
-Takes a resolved manifest, gives one whose activations are f32 and what was changed, as findings. Nothing rounds to f16
-any more: results are those of the same numbers, computed more closely. It knows no device.
+A value between two ops is an activation. f16 halves what ops read and write; they compute in f32 all the same. It knows
+no device.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from doppler_core.errors import PlanError
 from doppler_core.manifest.digest import kernel_digest
 from doppler_core.manifest.load import load_manifest, manifest_json
 from doppler_core.manifest.model import Manifest
+from doppler_core.plan.kernel_tables.f16 import TWINS
 from doppler_core.plan.op import Finding
 
 _STANDING = "numerics changed"
 
-# Kernels for f16 activations, and those that do the same with f32 ones.
-WIDER: Mapping[tuple[str, str], tuple[str, str]] = {
-    ("fused_matmul_q4_widetile_f16a.wgsl", "main"): (
-        "fused_matmul_q4_batched_multicol_shared.wgsl",
-        "main",
-    ),
-    ("attention_head512_f16.wgsl", "main"): ("attention_head512_f16kv.wgsl", "main"),
-}
+# Roles that read and write f32 in every session. A router decides between scores that may lie closer than the steps of
+# f16 (1/32 around 40), and one expert in place of another is no rounding error. Logits feed exponentials, whose sums go
+# over the whole vocabulary, and the canvas's tallies and entropies are made of them.
+WIDE = frozenset({"router_norm", "router", "final_norm", "lm_head", "lm_head_prefill"})
+
+# Kernels for f16 activations, and those that do the same with f32 ones, by file: entries are the same.
+WIDER: Mapping[str, str] = {twin: file for file, twin in TWINS.items()}
 
 
 def narrow(manifest: Manifest) -> bool:
@@ -53,12 +53,13 @@ def with_f32_activations(manifest: Manifest, reason: str) -> tuple[Manifest, tup
     return load_manifest(data), tuple(findings)
 
 
-def require_f32(manifest: Manifest) -> None:
-    """PlanError for a manifest that asks for f16 activations."""
+def f16_findings(manifest: Manifest) -> Iterator[Finding]:
+    """What a session of f16 activations says that is done more closely than it asks for."""
     if narrow(manifest):
-        raise PlanError(
-            "session.compute.defaults.activationDtype is f16, and no kernels with f16 activations are built: expected "
-            "f32; a kernel profile with `activations` f32, or NumPy, runs this manifest in f32"
+        yield Finding(
+            "session.compute.defaults",
+            _STANDING,
+            "f16 between ops alone: products and sums, norms, softmax, the router, logits and what is drawn are f32",
         )
 
 
@@ -67,12 +68,10 @@ def _widen(key: str, spec: dict[str, Any]) -> Iterator[Finding]:
     for name in ("activationDtype", "inputDtype", "outputDtype"):
         if precision.get(name) == "f16":
             del precision[name]
-    found = WIDER.get((spec["kernel"], spec["entry"]))
+    found, entry = WIDER.get(spec["kernel"]), spec["entry"]
     if found is not None:
-        replaced = f"{spec['kernel']}#{spec['entry']}"
-        spec["kernel"], spec["entry"] = found
-        spec["digest"] = kernel_digest(*found)
-        reason = f"{'#'.join(found)}, for f32 activations, in place of {replaced}"
+        reason = f"{found}#{entry}, for f32 activations, in place of {spec['kernel']}#{entry}"
+        spec["kernel"], spec["digest"] = found, kernel_digest(found, entry)
         yield Finding(f"execution.kernels.{key}", _STANDING, reason)
 
 

@@ -25,12 +25,18 @@ class Arena:
 
 
 def lay_out(
-    ops: Sequence[Op], kept: Collection[str], rows: int, sequences: int, together: Sequence[int] | None = None
+    ops: Sequence[Op],
+    kept: Collection[str],
+    rows: int,
+    sequences: int,
+    together: Sequence[int] | None = None,
+    in_words: bool = False,
 ) -> Arena:
     """Lay out a phase's values for steps of up to `rows` rows and `sequences` sequences.
 
     `kept` values stay readable after the last op. Ops of one number in `together` run side by side, so nothing
     that one of them reads gives its place to what another writes. What the host computes is there from the start.
+    in_words: each value takes four bytes, f16 too.
     """
     together = range(len(ops)) if together is None else together
     ending: list[int] = []
@@ -40,11 +46,11 @@ def lay_out(
     free: list[int] = []
     for op in ops:
         if op.kernel.file == HOST:
-            place[op.output.name] = _take(free, sizes, op.output.bytes(rows, sequences))
+            place[op.output.name] = _take(free, sizes, op.output.bytes(rows, sequences, in_words))
     for index, op in enumerate(ops):
         touched = {value.name: value for value in (*op.inputs, op.output) if _is_laid_out(value)}
         if op.output.name in touched and op.output.name not in place:
-            place[op.output.name] = _take(free, sizes, op.output.bytes(rows, sequences))
+            place[op.output.name] = _take(free, sizes, op.output.bytes(rows, sequences, in_words))
         ending += [place[name] for name in touched if last_use[name] == index]
         if index + 1 == len(ops) or together[index + 1] != together[index]:
             free.extend(ending)

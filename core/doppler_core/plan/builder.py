@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from doppler_core.errors import PlanError
+from doppler_core.plan.casts import Casts, check_precision, written_type
 from doppler_core.plan.kernels import signature
 from doppler_core.plan.names import TensorNames, logical_name
 from doppler_core.plan.op import (
@@ -12,15 +13,13 @@ from doppler_core.plan.op import (
     Dim,
     Kernel,
     Op,
-    Origin,
     Scalar,
     Section,
-    State,
     Value,
     Weight,
 )
 from doppler_core.plan.reading import weight_for
-from doppler_core.plan.steps import Steps
+from doppler_core.plan.steps import Resolved, Steps
 from doppler_core.weights.tensor import Tensor
 
 Params = Mapping[str, Scalar]
@@ -33,6 +32,7 @@ class Builder:
         self.steps = steps
         self.names = names
         self.ops: list[Op] = []
+        self._casts = Casts()
 
     def emit(
         self,
@@ -56,38 +56,41 @@ class Builder:
         weights that it reads.
         """
         name = role if layer is None else f"layers.{layer}.{role}"
-        written = output if isinstance(output, Value) else Value(name, output)
-        origin: Origin = "implied"
         if on_host:
-            kernel, kernel_note = Kernel(HOST, meaning, ""), ""
+            found = Resolved(Kernel(HOST, meaning, ""), "implied")
+            written = output if isinstance(output, Value) else Value(name, output)
             read = [Weight(one.name, one.shape, one.dtype, one.dtype) for one in weights]
         else:
-            kernel, origin, kernel_note = self.steps.resolve(
+            found = self.steps.resolve(
                 role.split(".")[0], layer, logical_name(role, layer), weights[-1].dtype if weights else ""
             )
-            if (found := signature(kernel).meaning) != meaning:
+            row = signature(found.kernel)
+            if row.meaning != meaning:
                 raise PlanError(
-                    f"{name}: expected a kernel that computes {meaning}, but {kernel} computes {found}"
+                    f"{name}: expected a kernel that computes {meaning}, but {found.kernel} computes {row.meaning}"
                 )
+            written = output if isinstance(output, Value) else Value(name, output, written_type(row))
+            inputs, casts = self._casts.before(row, found, role, layer, inputs, written)
+            self.ops += casts
             read = [
-                replace(weight_for(kernel, one.name, one.shape, one.dtype, name), section=section)
+                replace(weight_for(found.kernel, one.name, one.shape, one.dtype, name), section=section)
                 for one in weights
             ]
         op = Op(
             meaning=meaning,
             role=role,
             layer=layer,
-            kernel=kernel,
+            kernel=found.kernel,
             inputs=tuple(inputs),
             output=written,
             weights=tuple(read),
             constants=tuple(constants),
             params=dict(params or {}),
-            origin=origin,
-            note="; ".join(part for part in (note, kernel_note) if part),
+            origin=found.origin,
+            note="; ".join(part for part in (note, found.note) if part),
             when=when,
         )
-        self._check_precision(op)
+        check_precision(op, found.precision)
         self.ops.append(op)
         return written
 
@@ -166,21 +169,8 @@ class Builder:
             params["gain"] = gain
         return self.emit("residual", role, layer, [x, branch], x.shape, params=params, note=note)
 
-    def _check_precision(self, op: Op) -> None:
-        """The types a step's kernel is declared for against those of its operands; PlanError names both."""
-        precision = self.steps.precision(op.role, op.layer)
-        if precision is None:
-            return
-        read = [value for value in op.inputs if not isinstance(value, State)]
-        states = [value for value in (*op.inputs, op.output) if isinstance(value, State)]
-        for field, said, values in (
-            ("inputDtype", precision.input_dtype or precision.activation_dtype, read),
-            ("outputDtype", precision.output_dtype or precision.activation_dtype, [op.output]),
-            ("kvDtype", precision.kv_dtype, states),
-        ):
-            for value in values:
-                if said is not None and value.dtype in ("f16", "f32") and value.dtype != said:
-                    raise PlanError(
-                        f"step {op.label}: its kernel's precision.{field} is {said}, and {value.name!r} is {value.dtype}; "
-                        "name a kernel for that type, or change the type (session.compute, session.kvcache)"
-                    )
+    def cast(self, x: Value) -> Value:
+        """x in another type, by the `cast` step that the manifest declares outside the layers; x where it declares none."""
+        if not self.steps.declares("cast"):
+            return x
+        return self.emit("cast", "cast", None, [x], x.shape, params={"columns": x.columns})

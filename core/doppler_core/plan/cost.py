@@ -146,9 +146,9 @@ def gpu_resident(plan: Plan) -> int:
 
 
 def numpy_resident(plan: Plan) -> int:
-    """Bytes of the NumPy executor: matrices and states in words, constants, the buffers of the largest step."""
+    """Bytes of the NumPy executor: matrices, states and a step's buffers in words, constants."""
     states = sum(4 * int(state.shape[0]) * state.columns for state in plan.states().values())
-    return numpy_matrices(plan) + _constants(plan) + states + step_bytes(plan)
+    return numpy_matrices(plan) + _constants(plan) + states + step_bytes(plan, in_words=True)
 
 
 def numpy_matrices(plan: Plan) -> int:
@@ -164,10 +164,14 @@ def state_bytes(plan: Plan) -> int:
     return sum(state.bytes(0, 0) for state in plan.states().values())
 
 
-def step_bytes(plan: Plan) -> int:
-    """Bytes of intermediates and tables for the plan's largest step; phases use the same buffers in turn."""
+def step_bytes(plan: Plan, in_words: bool = False) -> int:
+    """Bytes of intermediates and tables for the plan's largest step; phases use the same buffers in turn. in_words: each
+    value takes four bytes."""
     rows, sequences = plan.largest.rows, plan.largest.sequences
-    arenas = [lay_out(ops, plan.kept(phase), rows, sequences).bytes for phase, ops in plan.phases.items()]
+    arenas = [
+        lay_out(ops, plan.kept(phase), rows, sequences, in_words=in_words).bytes
+        for phase, ops in plan.phases.items()
+    ]
     tables = (ROWS, SLOTS, LAST, SAMPLING) if plan.states() else (ROWS, SLOTS)
     return max(arenas, default=0) + sum(table.bytes(rows, sequences) for table in tables)
 

@@ -36,9 +36,9 @@ class Value:
         """Values of a row: the last axis, which is a number in every plan."""
         return int(self.shape[-1])
 
-    def bytes(self, rows: int, sequences: int) -> int:
-        """Size for a step of `rows` rows in `sequences` sequences."""
-        size = VALUE_BYTES[self.dtype]
+    def bytes(self, rows: int, sequences: int, in_words: bool = False) -> int:
+        """Size for a step of `rows` rows in `sequences` sequences. in_words: where each value takes four bytes."""
+        size = 4 if in_words else VALUE_BYTES[self.dtype]
         for dim in self.shape:
             size *= rows if dim == "T" else sequences if dim == "S" else dim
         return size

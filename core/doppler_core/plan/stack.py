@@ -51,7 +51,7 @@ class Stack:
 
 
 def embed(stack: Stack) -> Value:
-    """The scaled rows of the token table, [T, hidden]."""
+    """The scaled rows of the token table, [T, hidden], cast if the manifest declares that."""
     architecture, output = stack.sizes, stack.manifest.inference.output
     table = stack.build.names.tensor("embed", None)
     expected = (architecture.vocab_size, architecture.hidden_size)
@@ -60,7 +60,7 @@ def embed(stack: Stack) -> Value:
             f"{table.name}: expected shape {list(expected)} (architecture), found {list(table.shape)}"
         )
     scale = math.sqrt(architecture.hidden_size) if output.scale_embeddings else output.embedding_scale or 1.0
-    return stack.build.emit(
+    rows = stack.build.emit(
         "gather",
         "embed",
         None,
@@ -69,3 +69,4 @@ def embed(stack: Stack) -> Value:
         weights=[table],
         params={"columns": architecture.hidden_size, "scale": scale},
     )
+    return stack.build.cast(rows)

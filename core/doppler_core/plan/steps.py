@@ -2,17 +2,20 @@
 
 A role that is asked for is consumed. One that is declared and never asked for must be void for a stated reason,
 or it is an error: a manifest can't name work that does not happen. A role that is not declared is implied, and
-takes the kernel of its stand-in in the same list, or a kernel of ours where no list could name one.
+takes the kernel of its stand-in in the same list, or a kernel of ours where no list could name one. Where activations
+are f16 a kernel makes room for its twin for f16.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from doppler_core.errors import PlanError
 from doppler_core.manifest.digest import kernel_digest
 from doppler_core.manifest.execution import Precision, Step
 from doppler_core.manifest.model import Manifest
+from doppler_core.plan.activations import WIDE
+from doppler_core.plan.kernel_tables.f16 import TWINS
 from doppler_core.plan.op import Kernel, Origin
 
 # The step that stands for a role under another name: `ffn` is gate, up, activation and down in one word.
@@ -101,6 +104,22 @@ class Place:
         return self.role if self.layer is None else f"layers.{self.layer}.{self.role}"
 
 
+@dataclass(frozen=True)
+class Resolved:
+    """The kernel of a role, and a note on where it comes from. precision: the types that the manifest uses it with."""
+
+    kernel: Kernel
+    origin: Origin
+    note: str = ""
+    precision: Precision | None = None
+
+    @property
+    def named(self) -> str | None:
+        """The type of activations that the manifest names for it; None: the session's."""
+        said = self.precision
+        return None if said is None else said.input_dtype or said.output_dtype or said.activation_dtype
+
+
 class Steps:
     """The steps of one phase: `preLayer`, the phase's own list per layer, `postLayer`.
 
@@ -115,6 +134,7 @@ class Steps:
             for key, kernel in execution.kernels.items()
         }
         self._precisions = {key: kernel.precision for key, kernel in execution.kernels.items()}
+        self._activations = manifest.session.compute.defaults.activation_dtype
         self.phase_list = phase_list
         self.declared: dict[Place, Step] = {}
         self.asked: set[Place] = set()
@@ -141,13 +161,24 @@ class Steps:
                 raise PlanError(f"step {place} is declared twice; keep one of them")
             self.declared[place] = step
 
-    def resolve(
-        self, role: str, layer: int | None, tensor: str | None, stored: str = ""
-    ) -> tuple[Kernel, Origin, str]:
-        """The kernel of a role, whether it was declared or implied, and a note on where it comes from.
+    def resolve(self, role: str, layer: int | None, tensor: str | None, stored: str = "") -> Resolved:
+        """The kernel of a role, declared or implied, for the activations that the role has.
 
         `tensor` is the logical name the step's weights must have, `{L}` for the layer; `stored`: their type.
         """
+        found = self._found(role, layer, tensor, stored)
+        twin = TWINS.get(found.kernel.file)
+        if twin is None or role in WIDE or (found.named or self._activations) != "f16":
+            return found
+        entry = found.kernel.entry
+        said = f"for {found.kernel}: activations are f16"
+        return replace(
+            found,
+            kernel=Kernel(twin, entry, kernel_digest(twin, entry), found.kernel.constants),
+            note="; ".join(part for part in (found.note, said) if part),
+        )
+
+    def _found(self, role: str, layer: int | None, tensor: str | None, stored: str) -> Resolved:
         place = Place(role, layer)
         if place not in self.declared and role in OTHER_NAMES:
             place = Place(OTHER_NAMES[role], layer)
@@ -158,10 +189,10 @@ class Steps:
                 raise PlanError(
                     f"step {place} names the weights {step.weights!r}, but this role reads {tensor!r}"
                 )
-            return self.kernels[step.kernel], "declared", "" if step.op == role else f"step {step.op}"
+            return self._of(step, "declared", "" if step.op == role else f"step {step.op}")
         if role in OWN_KERNELS:
             file, entry = PACKED_KERNELS.get((role, stored), OWN_KERNELS[role])
-            return Kernel(file, entry, kernel_digest(file, entry)), "implied", ""
+            return Resolved(Kernel(file, entry, kernel_digest(file, entry)), "implied")
         stand_in = self._stand_in(role, layer)
         if stand_in is None:
             raise PlanError(
@@ -169,7 +200,10 @@ class Steps:
                 + ("" if layer is None else f" of layer {layer}")
                 + " and nothing stands in for it; add the step"
             )
-        return self.kernels[stand_in.kernel], "implied", f"kernel of {stand_in.op}"
+        return self._of(stand_in, "implied", f"kernel of {stand_in.op}")
+
+    def _of(self, step: Step, origin: Origin, note: str) -> Resolved:
+        return Resolved(self.kernels[step.kernel], origin, note, self._precisions[step.kernel])
 
     def _stand_in(self, role: str, layer: int | None) -> Step | None:
         """The first of its stand-ins that the layer's list declares; outside the layers, layer 0's or their own."""
@@ -179,10 +213,9 @@ class Steps:
                     return self.declared[place]
         return None
 
-    def precision(self, role: str, layer: int | None) -> Precision | None:
-        """The types that a declared step's kernel is to be used with; None: none are named."""
-        step = self.declared.get(Place(role, layer))
-        return None if step is None else self._precisions[step.kernel]
+    def declares(self, role: str) -> bool:
+        """Whether a step before or after the layers has this role."""
+        return Place(role, None) in self.declared
 
     def void(self, role: str, layer: int | None, reason: str) -> None:
         """Say that this layer has no such op, should the manifest declare it."""
