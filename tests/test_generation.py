@@ -167,6 +167,9 @@ def test_deltas_are_the_result_in_pieces(
     whole = b"".join(map(tokenizer.piece, result.ids)).decode("utf-8", "replace")
     assert whole.startswith(result.text)
     assert whole == result.text or result.stop in stops
+    assert [delta.stop for delta in deltas if delta.stop is not None] == [result.stop] * (
+        result.stop in stops
+    )
     assert [delta.finish_reason for delta in deltas] == [None] * (len(deltas) - 1) + [result.finish_reason]
     assert all(delta.text for delta in deltas[:-1])
 

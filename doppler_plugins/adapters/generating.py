@@ -29,6 +29,7 @@ def whole(result: GenerateResult) -> Delta:
         result.timings,
         result.reasoning,
         (*result.tool_calls, *result.invalid_tool_calls),
+        stop=result.stop if isinstance(result.stop, str) else None,
     )
 
 

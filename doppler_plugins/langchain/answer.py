@@ -123,6 +123,7 @@ class Answer:
             "model_name": self._model,
             "model_provider": PROVIDER,
             "finish_reason": last.finish_reason,
+            **({} if last.stop is None else {"stop_sequence": last.stop}),
             **({} if last.timings is None else {"timings": asdict(last.timings)}),
             **canvas_figures(last.usage),
         }

@@ -198,6 +198,8 @@ def _info(call: Call, said: Delta | GenerateResult) -> dict[str, Any]:
     if said.finish_reason is None:
         return info
     info |= {"model_name": call.model, "finish_reason": said.finish_reason}
+    if isinstance(said.stop, str):
+        info["stop_sequence"] = said.stop
     info |= canvas_figures(said.usage)
     if said.usage is not None:
         info["usage_metadata"] = dict(usage_metadata(said.usage))

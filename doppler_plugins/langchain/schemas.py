@@ -107,14 +107,6 @@ def _written(described: Mapping[str, Any]) -> tuple[Mapping[str, Any], dict[str,
     return {}, dict(described)
 
 
-def strict_json(text: str) -> Any:
-    """The value of a JSON text. OutputError for any other text: nothing is repaired."""
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise OutputError(f"the answer is not JSON ({error}): {text!r}", llm_output=text) from error
-
-
 def as_described(data: Any, described: Described | None) -> Any:
     """`data` as the pydantic class that describes it, or as it is. OutputError where it does not fit."""
     try:

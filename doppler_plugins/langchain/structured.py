@@ -20,7 +20,9 @@ from langchain_core.runnables import (
     RunnablePick,
 )
 
+from doppler_core import errors
 from doppler_core.errors import InputError
+from doppler_plugins.adapters.json_answers import json_value
 from doppler_plugins.langchain.errors import OutputError
 from doppler_plugins.langchain.schemas import (
     Described,
@@ -30,7 +32,6 @@ from doppler_plugins.langchain.schemas import (
     is_pydantic,
     json_schema,
     schema_name,
-    strict_json,
 )
 
 Method = Literal["json_schema", "function_calling", "json_mode"]
@@ -168,21 +169,14 @@ def _message(result: list[Generation]) -> BaseMessage:
 
 
 def _value(parts: Sequence[str | BaseMessage]) -> Any:
-    """The JSON value of an answer in one part or many. A number that was cut may be another number."""
-    texts = [part if isinstance(part, str) else part.text for part in parts]
-    ends = [part.response_metadata.get("finish_reason") for part in parts if isinstance(part, BaseMessage)]
-    text, is_cut = "".join(texts), "length" in ends
+    """The JSON value of an answer in one part or many."""
+    text = "".join(part if isinstance(part, str) else part.text for part in parts)
+    told = [part.response_metadata for part in parts if isinstance(part, BaseMessage)]
+    ended = {name: value for one in told for name, value in one.items()}
     try:
-        value = strict_json(text)
-    except OutputError:
-        if not is_cut:
-            raise
-        value = None
-    if is_cut and not isinstance(value, dict | list | str):
-        raise OutputError(
-            f"the answer was cut at max_tokens, or at the end of the context: {text!r}", llm_output=text
-        )
-    return value
+        return json_value(text, ended.get("finish_reason"), ended.get("stop_sequence"))
+    except errors.OutputError as error:
+        raise OutputError(str(error), llm_output=text) from error
 
 
 def _no_call(message: BaseMessage) -> str:

@@ -111,7 +111,7 @@ class Growing:
         if self.invalid:
             more["invalid_tool_calls"] = [asdict(call) for call in self.invalid]
         if delta.usage is not None:
-            more |= _usage(delta) | {"finish_reason": delta.finish_reason}
+            more |= _usage(delta) | _ending(delta)
         return more
 
     def _raw(self, delta: Delta) -> dict[str, Any] | None:
@@ -120,7 +120,7 @@ class Growing:
         timings = {} if delta.timings is None else asdict(delta.timings)
         return {
             "model": self.model,
-            "finish_reason": delta.finish_reason,
+            **_ending(delta),
             "usage": _usage(delta),
             "timings": timings,
         }
@@ -151,6 +151,11 @@ def _usage(delta: Delta) -> dict[str, Any]:
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,
     }
     return counts | canvas_figures(usage)
+
+
+def _ending(delta: Delta) -> dict[str, Any]:
+    stop = {} if delta.stop is None else {"stop_sequence": delta.stop}
+    return {"finish_reason": delta.finish_reason, **stop}
 
 
 def _openai_call(call: ToolCall) -> dict[str, Any]:

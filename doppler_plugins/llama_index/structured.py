@@ -18,7 +18,7 @@ from llama_index.core.program.utils import FlexibleModel, create_flexible_model
 from llama_index.core.prompts import PromptTemplate
 from llama_index.core.types import PydanticProgramMode
 from llama_index_instrumentation import get_dispatcher
-from pydantic import BaseModel, PrivateAttr, ValidationError
+from pydantic import BaseModel, PrivateAttr
 from pydantic_core import from_json
 
 from doppler_core.engine.request import Capabilities
@@ -26,6 +26,7 @@ from doppler_core.errors import OutputError
 from doppler_core.text.grammar import JsonSchema
 from doppler_plugins.adapters.generating import aopened, capabilities
 from doppler_plugins.adapters.generation_words import GenerationWords
+from doppler_plugins.adapters.json_answers import json_value
 from doppler_plugins.llama_index.requests import is_chat
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -173,16 +174,12 @@ def _started(output_cls: type[BaseModel], prompt: PromptTemplate, prompt_args: d
 
 
 def _read(output_cls: type[ModelT], response: ChatResponse | CompletionResponse) -> ModelT:
-    text, reason = _text(response), response.additional_kwargs.get("finish_reason")
+    text, said = _text(response), response.additional_kwargs
     try:
-        return output_cls.model_validate_json(text)
-    except ValidationError as error:
-        if reason == "stop":
-            raise
-        raise OutputError(
-            f"{output_cls.__name__}: the answer ended after {text[-60:]!r} (finish_reason {reason!r}), before it was "
-            "whole: allow more max_tokens"
-        ) from error
+        json_value(text, said.get("finish_reason"), said.get("stop_sequence"))
+    except OutputError as error:
+        raise OutputError(f"{output_cls.__name__}: {error}") from error
+    return output_cls.model_validate_json(text)
 
 
 def _text(response: ChatResponse | CompletionResponse) -> str:

@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from doppler_core.engine.answer import Answer
 from doppler_core.engine.engine import Engine
+from doppler_core.engine.generate_check import stop_strings
 from doppler_core.engine.request import (
     Canvas,
     Capabilities,
@@ -27,7 +29,7 @@ from doppler_core.settings import EngineSettings
 from doppler_core.text.chat import read_messages, read_tools
 from doppler_core.text.chat.form import ReplyParser
 from doppler_core.text.chat.gemma4 import GEMMA4
-from doppler_core.text.chat.messages import InvalidToolCall, Message, Reasoning, Text, ToolCall
+from doppler_core.text.chat.messages import InvalidToolCall, Message, Text, ToolCall
 from doppler_plugins.sharing import share
 
 MODELS = ("scripted", "scripted-2")
@@ -97,14 +99,15 @@ class Job:
     request: GenerateRequest
     pieces: list[tuple[str, str]]
     prompt_tokens: int
-    parts: list[Any] = field(default_factory=list)
     fresh: list[Delta] = field(default_factory=list)
     said: int = 0
     drawn: int = 0
     reason: FinishReason | None = None
+    stop: str | None = None
 
     def __post_init__(self) -> None:
         self.parser = _parser(self.request)
+        self.answer = Answer(stop_strings(self.request))
 
     def say(self) -> None:
         if self.drawn < len(self.script.canvases):
@@ -123,26 +126,31 @@ class Job:
         else:
             self._give(self.parser.control(control) if control else self.parser.text(text))
 
-    def _give(self, parts: Sequence[Any], **ending: Any) -> None:
-        self.parts += parts
+    def _give(self, parts: Sequence[Any], reason: FinishReason | None = None) -> None:
+        said = self.answer.take(parts, last=reason is not None)
+        if said.stop is not None:
+            reason, self.stop = "stop", said.stop
+        elif reason == "stop" and self.answer.calls():
+            reason = "tool_calls"
+        self.reason = reason
         count = self.request.logprobs
         logprob = TokenLogprob(self.said, -0.5, ((self.said, -0.5),) * (count or 0))
         self.fresh.append(
             Delta(
-                "".join(part.text for part in parts if isinstance(part, Text)),
-                () if ending else (self.said,),
-                () if count is None or ending else (logprob,),
-                reasoning="".join(part.text for part in parts if isinstance(part, Reasoning)),
-                tool_calls=tuple(part for part in parts if isinstance(part, ToolCall | InvalidToolCall)),
-                **ending,
+                said.text,
+                () if reason else (self.said,),
+                () if count is None or reason else (logprob,),
+                reason,
+                self._usage() if reason else None,
+                Timings(prefill=0.25) if reason else None,
+                said.reasoning,
+                said.calls,
+                stop=said.stop,
             )
         )
 
     def _end(self, reason: FinishReason) -> None:
-        last = [] if self.parser is None else self.parser.finish(reason != "stop")
-        called = any(isinstance(part, ToolCall) for part in [*self.parts, *last])
-        self.reason = "tool_calls" if called and reason == "stop" else reason
-        self._give(last, finish_reason=self.reason, usage=self._usage(), timings=Timings(prefill=0.25))
+        self._give([] if self.parser is None else self.parser.finish(reason != "stop"), reason)
 
     def done(self) -> bool:
         return self.reason is not None
@@ -151,17 +159,18 @@ class Job:
         assert self.reason is not None
         count = self.request.logprobs
         found = [TokenLogprob(n + 1, -0.5, ((n + 1, -0.5),) * (count or 0)) for n in range(self.said)]
+        whole = self.answer.whole()
         return GenerateResult(
-            "".join(part.text for part in self.parts if isinstance(part, Text)),
+            whole.text,
             tuple(range(1, self.said + 1)),
             self.reason,
-            None,
+            self.stop,
             self._usage(),
             Timings(prefill=0.25),
             () if count is None else tuple(found),
-            "".join(part.text for part in self.parts if isinstance(part, Reasoning)),
-            tuple(part for part in self.parts if isinstance(part, ToolCall)),
-            tuple(part for part in self.parts if isinstance(part, InvalidToolCall)),
+            whole.reasoning,
+            tuple(call for call in whole.calls if isinstance(call, ToolCall)),
+            tuple(call for call in whole.calls if isinstance(call, InvalidToolCall)),
         )
 
     def news(self) -> Sequence[Delta]:
@@ -173,7 +182,7 @@ class Job:
         self._end("cancelled")
 
     def _usage(self) -> Usage:
-        thoughts = sum(isinstance(part, Reasoning) for part in self.parts)
+        thoughts = len(self.answer.whole().reasoning.split())
         figures = (self.drawn, self.said / self.drawn) if self.drawn else ()
         return Usage(self.prompt_tokens, self.prompt_tokens // 2, self.said, thoughts, *figures)
 

@@ -218,6 +218,7 @@ class GenerateJob:
             timings,
             said.reasoning,
             said.calls,
+            stop=said.stop,
         )
 
     def _usage(self) -> Usage:

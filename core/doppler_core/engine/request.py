@@ -234,7 +234,8 @@ class Delta:
     reasoning: what the model says to itself. tool_calls: whole ones, and those that can't be read or were cut off,
         which nobody may run.
     canvas: of a request with drafts, after each denoising step, in a delta that holds nothing else.
-    The last delta of a request has a finish_reason, usage and timings; no other has.
+    The last delta of a request has a finish_reason, usage and timings; no other has. stop: in that one, the stop string
+        that ended the text.
     """
 
     text: str
@@ -246,6 +247,7 @@ class Delta:
     reasoning: str = ""
     tool_calls: "tuple[ToolCall | InvalidToolCall, ...]" = ()
     canvas: Canvas | None = None
+    stop: str | None = None
 
 
 @dataclass(frozen=True)

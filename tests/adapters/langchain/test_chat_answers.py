@@ -202,6 +202,14 @@ def test_usage_and_ending_come_once(chat_script: ScriptedChat) -> None:
         assert usage["output_token_details"] == {"reasoning": 0}
 
 
+def test_the_stop_text_that_ended_an_answer_is_told(chat_script: ScriptedChat) -> None:
+    for stop, told in (([" two", "two three"], " two"), (["four"], None)):
+        for message in both(saying(chat_script, "One two three."), stop=stop):
+            assert message.response_metadata.get("stop_sequence") == told
+            assert message.response_metadata["finish_reason"] == "stop"
+            assert message.text == ("One two three." if told is None else "One")
+
+
 def test_logprobs_come_with_each_token(chat_script: ScriptedChat) -> None:
     for said, count in (({"logprobs": True}, 0), ({"top_logprobs": 2}, 2)):
         for message in both(saying(chat_script, "One two three."), **said):

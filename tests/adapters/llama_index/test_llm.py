@@ -248,6 +248,14 @@ def test_an_answer_of_pages_is_quoted_by_its_end(llm: DopplerLLM, chat_script: S
     assert len(str(caught.value)) < 300
 
 
+def test_the_stop_text_that_ended_an_answer_is_told(llm: DopplerLLM) -> None:
+    (*_, streamed) = llm.stream_complete("a", stop=["there", "."])
+    for response in (llm.chat(asked("a"), stop="there"), llm.complete("a", stop="there"), streamed):
+        assert response.raw["stop_sequence"] == response.additional_kwargs["stop_sequence"] == "there"
+        assert response.raw["finish_reason"] == "stop"
+    assert "stop_sequence" not in llm.chat(asked("a"), stop="that").raw
+
+
 def test_logarithms_name_the_token_that_came_then_the_others(llm: DopplerLLM) -> None:
     response = llm.chat(asked("a"), logprobs=True, top_logprobs=2)
     assert response.logprobs is not None

@@ -1,6 +1,7 @@
 """Structured predictions: the request that they make, what is read of an answer, and when others do it."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from pydantic import BaseModel, RootModel, ValidationError, field_validator
 from doppler_core.errors import OutputError
 from doppler_core.text.grammar import JsonSchema
 from doppler_plugins.llama_index import DopplerLLM
+from doppler_plugins.testing.llm_suite import gathered
 from tests.adapters.obliging import oblige
 from tests.adapters.scripted_chat import CAPABILITIES, ScriptedChat
 
@@ -33,6 +35,10 @@ class Shy(Bird):
 
 
 class Counts(RootModel[list[int]]):
+    pass
+
+
+class Count(RootModel[float]):
     pass
 
 
@@ -66,16 +72,46 @@ def test_what_is_no_object_is_streamed_whole(llm: DopplerLLM, chat_script: Scrip
     assert list(llm.stream_structured_predict(Counts, PROMPT, what="")) == [Counts([1, 2])]
 
 
-def test_an_object_that_was_cut_off_is_an_error_that_says_so(
-    llm: DopplerLLM, chat_script: ScriptedChat
+WAYS: dict[str, Callable[..., Any]] = {
+    "structured_predict": lambda llm, *said, **more: llm.structured_predict(*said, **more),
+    "astructured_predict": lambda llm, *said, **more: asyncio.run(llm.astructured_predict(*said, **more)),
+    "stream": lambda llm, *said, **more: list(llm.stream_structured_predict(*said, **more)),
+    "astream": lambda llm, *said, **more: asyncio.run(
+        gathered(llm.astream_structured_predict(*said, **more))
+    ),
+    "as_structured_llm": lambda llm, kind, prompt, llm_kwargs, **args: llm.as_structured_llm(kind).complete(
+        prompt.format(**args), **llm_kwargs
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("kind", "answer", "words", "complaint"),
+    [
+        (Bird, '{"kind": "barn owl", "count": 2}', {"max_tokens": 2}, "Bird: the answer was cut at max_tokens.*barn"),
+        (Bird, '{"kind": "barn owl", "count": 2}', {"stop": ["owl", "x"]}, "at the stop text 'owl'.*barn "),
+        (Bird, '{"kind": "barn owl", "count": 2}', {"stop": "{"}, "at the stop text '{'.*before it begins"),
+        (Counts, "[1, 2]", {"stop": "2"}, "at the stop text '2'"),
+        (Count, "12.5", {"stop": "."}, r"at the stop text '\.'.*'12'"),
+        (Count, "12 5", {"max_tokens": 1}, "cut at max_tokens.*12"),
+        (Bird, "I saw an owl.", {}, "Bird: the answer is not JSON"),
+    ],
+)  # fmt: skip
+def test_an_answer_that_is_not_whole_is_an_error_that_says_what_cut_it(
+    llm: DopplerLLM, chat_script: ScriptedChat, way: str, kind: Any, answer: str, words: Any, complaint: str
+) -> None:
+    chat_script.reply = lambda request: answer
+    with pytest.raises(OutputError, match=complaint):
+        WAYS[way](llm, kind, PROMPT, llm_kwargs=words, what="")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_stop_text_that_never_comes_cuts_nothing(
+    llm: DopplerLLM, chat_script: ScriptedChat, way: str
 ) -> None:
     chat_script.reply = lambda request: '{"kind": "barn owl", "count": 2}'
-    cut: dict[str, Any] = {"llm_kwargs": {"max_tokens": 2}, "what": ""}
-    expected = pytest.raises(OutputError, match=r"Bird: the answer ended after '.*barn.*max_tokens")
-    with expected:
-        llm.structured_predict(Bird, PROMPT, **cut)
-    with expected:
-        list(llm.stream_structured_predict(Bird, PROMPT, **cut))
+    WAYS[way](llm, Bird, PROMPT, llm_kwargs={"stop": ["}}"], "max_tokens": 5}, what="")
 
 
 def test_what_only_the_class_refuses_is_its_own_error(llm: DopplerLLM, chat_script: ScriptedChat) -> None:
