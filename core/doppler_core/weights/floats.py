@@ -1,4 +1,4 @@
-"""float32 rows: bf16 bit patterns to them and back, padding to whole blocks and cutting the padding off."""
+"""float32 rows: bf16 bit patterns to them and back, padding to whole blocks and leaving the padding out."""
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,6 @@ def pad_rows(values: Floats, block: int) -> Floats:
     return np.pad(values, ((0, 0), (0, missing))) if missing else np.ascontiguousarray(values)
 
 
-def cut_rows(values: Floats, columns: int) -> Floats:
-    """Rows without their padding; contiguous."""
-    return values if values.shape[1] == columns else np.ascontiguousarray(values[:, :columns])
+def fill_rows(values: Floats, padded: Floats) -> None:
+    """Fill rows with the numbers of theirs, in any shape, that are no padding."""
+    values[...] = padded.reshape(len(values), -1)[:, : values.shape[1]]

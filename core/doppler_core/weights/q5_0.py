@@ -6,14 +6,14 @@ are values 0-15, the high ones 16-31.
 
 import numpy as np
 
-from doppler_core.weights.floats import Floats, cut_rows
+from doppler_core.weights.floats import Floats, fill_rows
 from doppler_core.weights.tensor import Bytes
 
 BYTES = 22
 
 
-def dequantize(data: Bytes, columns: int) -> Floats:
-    """uint8 [R, blocks * 22] to float32 [R, columns]."""
+def dequantize(data: Bytes, values: Floats) -> None:
+    """uint8 [R, blocks * 22] into float32 [R, columns]."""
     blocks = data.reshape(-1, BYTES)
     scales = np.ascontiguousarray(blocks[:, :2]).view(np.float16).astype(np.float32)
     quants = np.unpackbits(blocks[:, 2:6], axis=1, bitorder="little")
@@ -21,7 +21,7 @@ def dequantize(data: Bytes, columns: int) -> Floats:
     nibbles = blocks[:, 6:]
     quants[:, :16] |= nibbles & 15
     quants[:, 16:] |= nibbles >> 4
-    values = quants.astype(np.float32)
-    values -= 16
-    values *= scales
-    return cut_rows(values.reshape(len(data), -1), columns)
+    numbers = quants.astype(np.float32)
+    numbers -= 16
+    numbers *= scales
+    fill_rows(values, numbers)

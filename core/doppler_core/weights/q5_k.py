@@ -7,8 +7,8 @@ of sub-block j.
 
 import numpy as np
 
-from doppler_core.weights.floats import Floats, cut_rows
-from doppler_core.weights.q4_k import scaled, unpack_nibbles
+from doppler_core.weights.floats import Floats
+from doppler_core.weights.q4_k import scale, unpack_nibbles
 from doppler_core.weights.tensor import Bytes
 
 BYTES = 176
@@ -16,11 +16,11 @@ BYTES = 176
 _SUB_BLOCKS = np.arange(8, dtype=np.uint8)[:, None]
 
 
-def dequantize(data: Bytes, columns: int) -> Floats:
-    """uint8 [R, superblocks * 176] to float32 [R, columns]."""
+def dequantize(data: Bytes, values: Floats) -> None:
+    """uint8 [R, superblocks * 176] into float32 [R, columns]."""
     blocks = data.reshape(-1, BYTES)
     quants = blocks[:, None, 16:48] >> _SUB_BLOCKS
     quants &= 1
     quants <<= 4
     quants |= unpack_nibbles(blocks[:, 48:])
-    return cut_rows(scaled(blocks[:, :16], quants).reshape(len(data), -1), columns)
+    scale(blocks[:, :16], quants, values)

@@ -8,7 +8,7 @@ pair l // 32 of byte l % 32.
 
 import numpy as np
 
-from doppler_core.weights.floats import Floats, cut_rows
+from doppler_core.weights.floats import Floats, fill_rows
 from doppler_core.weights.tensor import Bytes
 
 BYTES = 210
@@ -16,8 +16,8 @@ BYTES = 210
 _PAIRS = np.array([[0], [2], [4], [6]], np.uint8)
 
 
-def dequantize(data: Bytes, columns: int) -> Floats:
-    """uint8 [R, superblocks * 210] to float32 [R, columns]."""
+def dequantize(data: Bytes, values: Floats) -> None:
+    """uint8 [R, superblocks * 210] into float32 [R, columns]."""
     blocks = data.reshape(-1, BYTES)
     nibbles = blocks[:, :128].reshape(-1, 2, 2, 32)
     quants = blocks[:, 128:192].reshape(-1, 2, 1, 32) >> _PAIRS
@@ -26,7 +26,7 @@ def dequantize(data: Bytes, columns: int) -> Floats:
     quants[:, :, :2] |= nibbles & 15
     quants[:, :, 2:] |= nibbles >> 4
     steps = np.ascontiguousarray(blocks[:, 208:]).view(np.float16).astype(np.float32)
-    values = quants.reshape(-1, 16, 16).astype(np.float32)
-    values -= 32
-    values *= (steps * blocks[:, 192:208].view(np.int8))[:, :, None]
-    return cut_rows(values.reshape(len(data), -1), columns)
+    numbers = quants.reshape(-1, 16, 16).astype(np.float32)
+    numbers -= 32
+    numbers *= (steps * blocks[:, 192:208].view(np.int8))[:, :, None]
+    fill_rows(values, numbers)

@@ -5,7 +5,7 @@ Block: bytes 0-1 d (f16), 2-33 q (int8); value = d * q. A row fills whole blocks
 
 import numpy as np
 
-from doppler_core.weights.floats import Floats, cut_rows, pad_rows
+from doppler_core.weights.floats import Floats, fill_rows, pad_rows
 from doppler_core.weights.tensor import Bytes
 
 VALUES, BYTES = 32, 34
@@ -17,13 +17,11 @@ _BLOCK = np.dtype([("d", "V2"), ("q", "V32")])
 _EIGHT = np.dtype([("d", "V2", (8,)), ("q", "V32", (8,))])
 
 
-def dequantize(data: Bytes, columns: int) -> Floats:
-    """uint8 [R, blocks * 34] to float32 [R, columns]."""
-    rows = data.shape[0]
-    blocks = data.reshape(rows, -1, BYTES)
-    scales = np.ascontiguousarray(blocks[..., :2]).view(np.float16).astype(np.float32)
-    values = blocks[..., 2:].view(np.int8) * scales
-    return cut_rows(values.reshape(rows, -1), columns)
+def dequantize(data: Bytes, values: Floats) -> None:
+    """uint8 [R, blocks * 34] into float32 [R, columns]."""
+    blocks = data.reshape(-1, BYTES)
+    scales = np.ascontiguousarray(blocks[:, :2]).view(np.float16).astype(np.float32)
+    fill_rows(values, blocks[:, 2:].view(np.int8) * scales)
 
 
 def quantize(values: Floats) -> Bytes:

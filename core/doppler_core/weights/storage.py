@@ -15,17 +15,18 @@ from doppler_core.weights.tensor import BLOCKS, TOGETHER, WRITTEN, Bytes, Storag
 
 Ids = npt.NDArray[np.uint32]
 
-# 65,536 float32 values: 256 KiB, so a block and its temporaries stay in a core's second-level cache.
-_BLOCK_VALUES = 1 << 16
+# A block and its temporaries stay in a core's second-level cache: 256 KiB of float32 values that are encoded, and twice
+# as many that are decoded, which needs less beside them.
+_ENCODED, _DECODED = 1 << 16, 1 << 17
 
 # Magnitudes from here on have no finite stored form. Floats: half a step above the largest finite value.
 _LIMITS = {"f32": np.inf, "f16": 65520.0, "bf16": 3.3961775e38, "q8_0": q8_0.LIMIT, "q4_k": q4_k.LIMIT}
 
-# uint8 [R, row_bytes] and the number of columns to float32 [R, columns].
-_DECODERS: Mapping[StorageType, Callable[[Bytes, int], Floats]] = {
-    "f32": lambda data, _: data.view("<f4"),
-    "f16": lambda data, _: data.view("<f2").astype(np.float32),
-    "bf16": lambda data, _: bf16_to_f32(data.view("<u2")),
+# uint8 [R, row_bytes] into float32 [R, columns], contiguous.
+_DECODERS: Mapping[StorageType, Callable[[Bytes, Floats], None]] = {
+    "f32": lambda data, values: np.copyto(values, data.view("<f4")),
+    "f16": lambda data, values: np.copyto(values, data.view("<f2")),
+    "bf16": lambda data, values: np.copyto(values, bf16_to_f32(data.view("<u2"))),
     "q8_0": q8_0.dequantize,
     "q4_0": q4_0.dequantize,
     "q5_0": q5_0.dequantize,
@@ -87,7 +88,7 @@ def store(values: Floats, dtype: StorageType, name: str, start: int = 0) -> Byte
             f"tensor {name!r} can't be stored as {dtype}, which is only read; use one of {', '.join(WRITTEN)}"
         )
     rows = np.empty((len(values), row_bytes(dtype, values.shape[1])), np.uint8)
-    for first, last in _row_blocks(*values.shape):
+    for first, last in _row_blocks(len(values), values.shape[1], _ENCODED):
         block = np.ascontiguousarray(values[first:last], np.float32)
         _check_range(block, dtype, name, start + first)
         rows[first:last] = _ENCODERS[dtype](block)
@@ -105,7 +106,7 @@ def as_kernel_type(tensor: Tensor, dtype: StorageType, start: int = 0, stop: int
     if TOGETHER.get(tensor.dtype) == dtype:
         return q8_0.eight_together(tensor.row_data(start, stop))
     rows = np.empty((stop - start, row_bytes(dtype, tensor.columns)), np.uint8)
-    for first, last in _row_blocks(stop - start, tensor.columns):
+    for first, last in _row_blocks(stop - start, tensor.columns, _ENCODED):
         values = to_f32(tensor, start + first, start + last)
         rows[first:last] = store(values, dtype, tensor.name, start + first)
     return rows
@@ -113,14 +114,14 @@ def as_kernel_type(tensor: Tensor, dtype: StorageType, start: int = 0, stop: int
 
 def _decoded(data: Bytes, dtype: StorageType, values: Floats) -> Floats:
     """`values` [rows, columns], filled with what `data` [rows, row_bytes] says."""
-    rows, columns = values.shape
-    for first, last in _row_blocks(rows, columns):
-        values[first:last] = _DECODERS[dtype](data[first:last], columns)
+    for first, last in _row_blocks(len(values), values.shape[1], _DECODED):
+        _DECODERS[dtype](data[first:last], values[first:last])
     return values
 
 
-def _row_blocks(rows: int, columns: int) -> Iterator[tuple[int, int]]:
-    step = max(1, _BLOCK_VALUES // columns)
+def _row_blocks(rows: int, columns: int, values: int) -> Iterator[tuple[int, int]]:
+    """Runs of rows, (first, last), of about so many values."""
+    step = max(1, values // columns)
     return ((first, min(first + step, rows)) for first in range(0, rows, step))
 
 
