@@ -42,9 +42,10 @@ def routes_of(rows: int, chosen: int, which: str, draw: np.random.Generator) -> 
     st.sampled_from([(1, False), (2, False), (1, True)]),
     st.sampled_from(["f32", "f16", "q4_k"]),
     st.sampled_from([1, 3]),
+    st.sampled_from([1, 1 << 20]),
 )
 def test_a_product_with_each_of_a_rows_experts(
-    rows: int, chosen: int, which: str, form: tuple[int, bool], dtype: StorageType, threads: int
+    rows: int, chosen: int, which: str, form: tuple[int, bool], dtype: StorageType, threads: int, tile: int
 ) -> None:
     (parts, own), draw = form, np.random.default_rng(rows)
     columns, inner = 58, 300  # of q4_k more than a block, and less than two
@@ -62,7 +63,8 @@ def test_a_product_with_each_of_a_rows_experts(
         params, Operands(inputs, [matrices.reshape(EXPERTS, columns, inner)]), step
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(numpy_experts, "BLOCK_BYTES", 4 * inner * 13)  # several blocks, the last short
+        patch.setattr(numpy_experts, "BLOCK_BYTES", 4 * inner * 20)  # several blocks, the last short
+        patch.setattr(numpy_experts, "TILE_BYTES", tile)
         patch.setattr(numpy_products, "LEAST", 64)
         for weight in (packed, Expanded(matrices)):
             call = Call(params, inputs, np.full_like(expected, np.nan), [weight], [], [], step)
@@ -73,7 +75,7 @@ def test_a_product_with_each_of_a_rows_experts(
             assert close(call.output, expected)
 
 
-def test_only_a_block_of_one_expert_is_expanded_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_tile_of_one_expert_is_expanded_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     draw = np.random.default_rng(0)
     values = draw.standard_normal((EXPERTS * 64, 256), np.float32)
     packed = Packed(
@@ -87,12 +89,13 @@ def test_only_a_block_of_one_expert_is_expanded_at_a_time(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(Packed, "values", values_of)
     monkeypatch.setattr(numpy_experts, "BLOCK_BYTES", 4 * 256 * 32)
+    monkeypatch.setattr(numpy_experts, "TILE_BYTES", 4 * 256 * 16)
     inputs = [draw.standard_normal((5, 256), np.float32), pairs(np.array([[3, 1]] * 5), np.ones((5, 2)))]
     params = {"columns": 64, "inner": 256, "experts": EXPERTS, "chosen": 2, "parts": 2, "own_inputs": False}
     call = Call(params, inputs, np.empty((5, 128), np.float32), [packed], [], [], packed_step([5]))
     for part in PART_OPS["expert_matmul"].parts(call, 2):
         PART_OPS["expert_matmul"].run(call, part)
-    assert expanded == [32] * 4  # two experts, two blocks each, once for all five rows
+    assert expanded == [16] * 8  # two experts, two blocks of two tiles each, once for all five rows
 
 
 @pytest.mark.parametrize("rows", [2, 257])

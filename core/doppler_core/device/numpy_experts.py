@@ -1,7 +1,8 @@
 """A mixture of experts for the NumPy executor: each expert's matrix is expanded for the rows that want it, and dropped.
 
 A step of many rows wants most experts, so that their matrices are what a step reads; expanded they would be several
-times what the file is. A part is a block of one expert's columns, for all its rows: the block is expanded once.
+times what the file is. A part is a block of one expert's columns, for all its rows, and is expanded once: a tile of it at
+a time, which is multiplied by while it is in a core's cache.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,9 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from doppler_core.device.numpy_call import Call
-from doppler_core.device.numpy_products import multiply_values, shares
+from doppler_core.device.numpy_products import TOGETHER, multiply_values, shares
 from doppler_core.device.numpy_weights import BLOCK_BYTES
 from doppler_core.plan.expert_meaning import unpaired
+
+# Of an expanded tile. 16 rows by a matrix of 704 x 2816 in Q4_K, in one thread: 2.7 ms in tiles of one megabyte, 2.9 in
+# one of eight.
+TILE_BYTES = 1 << 20
 
 Indices = npt.NDArray[np.intp]
 
@@ -81,9 +86,12 @@ def _multiply(call: Call, part: ExpertPart) -> None:
     x = call.inputs[0].reshape(len(call.inputs[0]), -1, inner)
     own = x[rows, nth] if call.params["own_inputs"] else x[rows, 0]
     width = part.stop - part.first
-    begin = part.wanting.expert * columns
     products = np.empty((len(rows), width), np.float32)
-    multiply_values(own, call.weights[0].values(begin + part.first, begin + part.stop), products)
+    begin = part.wanting.expert * columns + part.first
+    step = max(1, TILE_BYTES // (4 * inner * TOGETHER)) * TOGETHER
+    for first in range(0, width, step):
+        stop = min(first + step, width)
+        multiply_values(own, call.weights[0].values(begin + first, begin + stop), products[:, first:stop])
     lines = call.output.reshape(len(call.output), parts, -1, columns // parts)
     which, first = divmod(part.first, columns // parts)
     lines[rows, which, nth, first : first + width] = products
