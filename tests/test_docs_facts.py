@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from e2b import Change, e2b_plan
 
-from doppler_core import errors, settings
+from doppler_core import errors
 from doppler_core.engine.request import Delta, GenerateRequest, GenerateResult, Timings, Usage
 from doppler_core.plan.cost import gpu_resident, numpy_resident
 from doppler_core.plan.profile import apply_profile, profiles
@@ -36,16 +36,17 @@ def test_every_field_is_on_the_page_about_generating(kind: type) -> None:
 
 
 @pytest.mark.parametrize("words", [GenerationWords, EmbeddingWords])
-def test_every_word_and_its_other_names_are_on_langchains_page(
+def test_every_word_and_its_other_names_are_on_langchains_page_or_that_of_settings(
     words: type[GenerationWords] | type[EmbeddingWords],
 ) -> None:
-    assert {*words.model_fields, *words.aliases} <= named(page("docs/langchain.md"))
+    pages = named(page("docs/langchain.md")) | named(page("docs/settings.md"))
+    assert {*words.model_fields, *words.aliases} <= pages
 
 
 def test_llama_indexs_page_has_the_names_that_only_its_class_takes() -> None:
     from doppler_plugins.llama_index import DopplerEmbedding, DopplerLLM
 
-    shared = set(named(page("docs/langchain.md")))
+    shared = named(page("docs/langchain.md"))
     assert set(DopplerLLM.aliases) - shared <= named(page("docs/llama_index.md"))
     own = {"embed_batch_size", "embeddings_cache", "title_metadata_key"}
     assert own <= set(DopplerEmbedding.model_fields) & named(page("docs/llama_index.md"))
@@ -70,12 +71,6 @@ def test_the_messages_that_the_page_about_trouble_quotes_are_said_somewhere() ->
     ]
     assert len(quoted) > 10
     assert [part for part in quoted if part not in said] == []
-
-
-def test_every_variable_is_on_a_page() -> None:
-    texts = "".join(page(f"docs/{path.name}") for path in (ROOT / "docs").glob("*.md"))
-    ours = {settings.variable(name).removeprefix("DOPPLER_PLUGINS") for name in settings._VARIABLES}
-    assert all(f"`{name}`" in texts or f"`DOPPLER_PLUGINS{name}`" in texts for name in ours)
 
 
 def test_the_declaration_of_a_plugin_is_that_of_the_example_package() -> None:
