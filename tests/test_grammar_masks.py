@@ -164,6 +164,13 @@ def test_constraints_of_one_grammar_know_nothing_of_each_other(opened: Opened) -
         (Regex("(?=a)b"), "look-around"),
         (Lark("start: A\nA: /a/ & /b/"), "no text fits it"),
         (Regex(""), "a regular expression that is not empty"),
+        (Regex(5), "a regular expression that is not empty"),  # type: ignore[arg-type]
+        (Lark(5), "Lark's notation, a str, got int"),  # type: ignore[arg-type]
+        (Lark(b'start: "a"'), "Lark's notation, a str, got bytes"),  # type: ignore[arg-type]
+        (Lark('start: "a"', 5), "parts is 5: expected a grammar for each name"),  # type: ignore[arg-type]
+        (Lark('start: "a"', None), "parts is None"),  # type: ignore[arg-type]
+        (Lark('start: "a"', {5: Regex("a")}), "parts is {5"),  # type: ignore[dict-item]
+        (Lark('start: "a"', {"b": 5}), "expected JsonSchema, Regex or Lark, got int"),  # type: ignore[dict-item]
         (JsonSchema({"not": {}}), "schema: #: not"),
         ("[a-z]+", "expected JsonSchema, Regex or Lark, got str"),
     ],
@@ -267,3 +274,14 @@ def test_the_benchmark_of_masks_judges_each_grammar(capsys: pytest.CaptureFixtur
     printed = capsys.readouterr().out
     assert printed.count("compiled in") == printed.count("held") + printed.count("MISSED") == 6
     assert missed == ("MISSED" in printed)
+
+
+@pytest.mark.parametrize(
+    "grammar", [Regex("\ud800b"), Lark('start: "\ud800b"'), JsonSchema({"const": "\ud800b"})]
+)
+def test_half_a_character_stands_for_none_as_in_every_text(grammar: Grammar, opened: Opened) -> None:
+    now = constraint(opened[1], grammar)
+    before = '"' if isinstance(grammar, JsonSchema) else ""
+    for token in opened[0].encode(f"{before}\ufffdb{before}", bare=True):
+        now.accept(token)
+    assert now.stopped or end_ids(opened[0]) & set(allowed(now))

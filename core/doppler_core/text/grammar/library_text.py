@@ -1,7 +1,7 @@
 """A Grammar as llguidance reads it: takes the plain data, gives one JSON text. It knows no tokens."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from doppler_core.errors import InputError
@@ -11,6 +11,7 @@ from doppler_core.text.grammar.lark_text import lark_regex
 from doppler_core.text.grammar.nesting import check_rules
 from doppler_core.text.grammar.schema import read_schema
 from doppler_core.text.grammar.value_rules import ValueRules
+from doppler_core.text.tokenizer import well_formed
 
 
 def library_text(grammar: Grammar) -> str:
@@ -32,10 +33,10 @@ def _named(name: str, grammar: object) -> Iterator[tuple[str, dict[str, Any]]]:
         case Regex(pattern):
             yield name, {"lark_grammar": f"start: {_regex(pattern)}"}
         case Lark(text, parts):
-            check_rules(text)
-            yield name, {"lark_grammar": text}
+            checked = _lark(text, parts)
+            yield name, {"lark_grammar": checked}
             for part, body in parts.items():
-                yield from _named(part, body)
+                yield from _named(well_formed(part), body)
         case _:
             raise InputError(f"grammar: expected JsonSchema, Regex or Lark, got {type(grammar).__name__}")
 
@@ -43,4 +44,14 @@ def _named(name: str, grammar: object) -> Iterator[tuple[str, dict[str, Any]]]:
 def _regex(pattern: object) -> str:
     if not isinstance(pattern, str) or not pattern:
         raise InputError(f"grammar: expected a regular expression that is not empty, got {pattern!r}")
-    return lark_regex(pattern)
+    return lark_regex(well_formed(pattern))
+
+
+def _lark(text: object, parts: object) -> str:
+    if not isinstance(text, str):
+        raise InputError(f"grammar: expected a grammar in Lark's notation, a str, got {type(text).__name__}")
+    if not isinstance(parts, Mapping) or not all(isinstance(name, str) for name in parts):
+        raise InputError(f"grammar: parts is {parts!r}: expected a grammar for each name")
+    text = well_formed(text)
+    check_rules(text)
+    return text
