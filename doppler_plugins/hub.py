@@ -67,6 +67,7 @@ def download(
     none. token: in place of HF_TOKEN and of the client's own login.
     """
     import huggingface_hub
+    from huggingface_hub import errors
 
     repo, named_file, named = parse_reference(ref)
     file, revision = named_file or file, named or revision
@@ -87,7 +88,7 @@ def download(
                 return Path(str(folder))
             first, *_ = [Path(huggingface_hub.hf_hub_download(repo, path, **where)) for path in chosen]
             return first
-        except huggingface_hub.errors.LocalEntryNotFoundError as error:
+        except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
             raise _not_here(ref, revision, away or _reason(error)) from error
 
 
@@ -114,8 +115,6 @@ def _list(repo: str, revision: str | None, token: str | None) -> tuple[_Listing 
         )
     except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError, errors.HFValidationError):
         raise
-    except errors.OfflineModeIsEnabled:
-        return None, "HF_HUB_OFFLINE is set"
     except Exception as error:  # noqa: BLE001 - no network, whose errors differ by version, or a Hub that is down
         return None, "" if _status(error) in (401, 403) else _reason(error)
     files = [
@@ -136,7 +135,11 @@ def _status(error: Exception) -> int | None:
 
 
 def _reason(error: BaseException) -> str:
-    """Why the Hub can't be reached, in the words of the system."""
+    """Why the Hub can't be asked, in the words of the system."""
+    from huggingface_hub.errors import OfflineModeIsEnabled
+
+    if isinstance(error, OfflineModeIsEnabled):
+        return "HF_HUB_OFFLINE is set"
     while cause := error.__cause__ or error.__context__:
         error = cause
     words = getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -241,7 +241,7 @@ def test_what_the_hub_client_raises_becomes_an_error_with_a_remedy(
     def fail(*_: object, **__: object) -> str:
         raise failure
 
-    monkeypatch.setattr(hub, "_list", lambda *_: None)
+    monkeypatch.setattr(hub, "_list", lambda *_: (None, ""))
     monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
     with pytest.raises(kind) as raised:
         hub.download("hf:org/name@v9", None, offline=False)
@@ -259,7 +259,7 @@ def test_the_revision_of_the_reference_beats_the_setting(
         asked.append((repo, revision, local_files_only))
         return str(tmp_path)
 
-    monkeypatch.setattr(hub, "_list", lambda *_: None)
+    monkeypatch.setattr(hub, "_list", lambda *_: (None, ""))
     monkeypatch.setattr(huggingface_hub, "snapshot_download", answer)
     assert hub.download("hf:org/name@v2", "v1", offline=True) == tmp_path
     hub.download("hf:org/name", "v1", offline=False)
