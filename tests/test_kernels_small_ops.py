@@ -234,6 +234,16 @@ def test_the_soft_cap_bounds_values_of_any_size(cap: float, columns: int) -> Non
     assert np.abs(one.run()).max() <= cap
 
 
+def test_the_soft_cap_of_no_number_is_none() -> None:
+    """So that who looks for broken logits finds them behind it."""
+    x = random(3, 70)
+    x[1, 5], x[2, 0], x[0, 3] = np.nan, np.inf, -np.inf
+    one = Case("softcap", "softcap.wgsl#main", {"cap": 30.0}, packed_step([3]), [x], columns=70)
+    found = one.run()
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(x))
+    np.testing.assert_allclose(found, one.expected(), rtol=0, atol=30 * TOLERANCE)
+
+
 @pytest.mark.parametrize("columns", [1, 70, 768])
 def test_last_rows_are_those_of_each_slot(columns: int) -> None:
     one = Case("last_rows", "last_rows.wgsl#main", {}, STEP, [random(ROWS, columns)], columns=columns)
