@@ -22,6 +22,7 @@ from diffusion_golden import (
     tiny,
     with_f16_activations,
 )
+from gpu_ops import tensor
 from test_causal_goldens import relative
 from test_diffusion_goldens import UNDRAWN, as_the_seed
 
@@ -192,3 +193,23 @@ def test_the_seeds_own_kernels_stay_close_to_f32_on_the_same_weights(device: str
     close(*runners)
     for expected, logits in zip(*results, strict=True):
         assert relative(logits, expected) < WITHIN
+
+
+# NumPy says that 0 times infinity is no number, which is what is to be found.
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+@pytest.mark.parametrize("device", ["numpy", "gpu"])
+def test_what_f16_can_not_hold_breaks_the_canvas_and_gives_no_token(device: str, folder: Path) -> None:
+    """A norm's weight of a million: the sum behind it is infinite, and so no logit is a number."""
+    of = tiny("diffusion", folder)
+    found = resolve_checkpoint(of.folder, EngineSettings(precision="f16"))
+    tensors = dict(found.checkpoint.tensors)
+    name = next(name for name in tensors if name.endswith("layers.0.post_attention_layernorm.weight"))
+    tensors[name] = tensor(name, np.full(tensors[name].shape, 1e6, np.float32))
+    plan = check(DiffusionModelType().lower(with_f16_activations(found.manifest), tensors, ROOM))
+    runner = opened(plan, tensors, device)
+    seat = Seat(runner)
+    seat.encode(of.golden["ids"].tolist())
+    seat.begin(of.golden["tokens"], of.golden["first"].shape[-1])
+    progress = seat.denoise(CanvasStep(1.0, 0, 1, 0.1), UNDRAWN, of.golden["tokens"])["progress"]
+    close(runner)
+    assert progress[0, 2] == CANVAS  # broken: the driver fails the request

@@ -40,7 +40,7 @@ SESSION: tuple[Row, ...] = (
     *rows(
         "session.compute.defaults",
         "activationDtype",
-        "kernels here keep activations in f32; the residual stream of EmbeddingGemma reaches 1.2e5, and f16 ends at 65,504",
+        "what one op hands to the next; the residual stream of EmbeddingGemma reaches 1.2e5, and f16 ends at 65,504",
         used("f32"),
         used("f32"),
         used(),
@@ -48,7 +48,7 @@ SESSION: tuple[Row, ...] = (
     *rows(
         "session.compute.defaults",
         "mathDtype accumDtype outputDtype",
-        "arithmetic, sums and results; sums are always f32",
+        "arithmetic, sums and results; arithmetic and sums are always f32",
         used("f32"),
         used("f32"),
         used(),
