@@ -205,6 +205,18 @@ def test_thoughts_and_calls_are_read_from_a_whole_canvas(tokenizer: Tokenizer) -
     assert deltas[-1].ids == result.ids
 
 
+def test_what_a_canvas_says_of_calls_is_text_where_nothing_can_be_called(tokenizer: Tokenizer) -> None:
+    """Nothing keeps a canvas from it, and nobody is to wait for the result of a call that was never offered."""
+    turn = tokenizer.token_id("<turn|>")
+    assert turn is not None
+    said = spelled(tokenizer, "Well, ", "<|tool_call>", "call:look{at:", '<|"|>', "moon", '<|"|>', "}", "<tool_call|>", " it is.")  # fmt: skip
+    for ids in ([*said, turn], [*said[: said.index(tokenizer.token_id("<tool_call|>") or 0)], turn]):
+        result = whole_answer(tokenizer, ids, (turn,), chat_reader(tokenizer)).result()
+        assert result.text.startswith("Well, call:look{at:moon}")
+        assert (result.tool_calls, result.invalid_tool_calls) == ((), ())
+        assert result.finish_reason == "stop"
+
+
 def test_padding_is_no_token_of_the_answer(tokenizer: Tokenizer) -> None:
     ids = spelled(tokenizer, "two words")
     ended = whole_answer(tokenizer, [*ids, 1], (1,), ReplyReader(tokenizer)).result()

@@ -22,9 +22,11 @@ from doppler_core.text.chat import (
 GEMMA4 = format_named("gemma4")
 
 
-def parts_of(pieces: Iterable[Piece], cut: bool = False, prompt: tuple[Piece, ...] = ()) -> list[ReplyPart]:
+def parts_of(
+    pieces: Iterable[Piece], cut: bool = False, prompt: tuple[Piece, ...] = (), calls: bool = True
+) -> list[ReplyPart]:
     assert GEMMA4.parser is not None
-    parser = GEMMA4.parser(prompt)
+    parser = GEMMA4.parser(prompt, calls)
     parts: list[ReplyPart] = []
     for piece in pieces:
         parts += parser.control(piece.token) if isinstance(piece, Control) else parser.text(piece)
@@ -54,6 +56,15 @@ def check(case: Case, pieces: Iterable[Piece]) -> None:
             assert (call.name, call.arguments) == expected
             # 1 == 1.0 == True: the kinds count, too.
             assert repr(call.arguments) == repr(expected[1])
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.calls], ids=lambda case: case.name)
+def test_without_anything_to_call_no_character_is_lost_to_a_call(case: Case) -> None:
+    text, reasoning, calls = joined(parts_of(pieces_of(case.reply), case.cut, case.prompt, calls=False))
+    assert calls == []
+    written = "".join(piece for piece in pieces_of(case.reply) if isinstance(piece, str))
+    told = re.sub(r"\s", "", text + reasoning)
+    assert sorted(told) == sorted(re.sub(r"thought\n|\s", "", written))
 
 
 def test_there_are_at_least_sixty_cases_each_named_once() -> None:

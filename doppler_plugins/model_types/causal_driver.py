@@ -51,10 +51,12 @@ class CausalDriver:
         refuse_canvas_wishes(request)
         prompt = self._prompts.of(request, self._room)
         ids, limit = self._room.fit(prompt.ids, request.max_tokens, request.overflow)
+        ending = self._endings.of(request, prompt, limit)
+        limited = self._limits.of(request, prompt)
         return GenerateJob(
             ids,
-            choose(request, self._defaults, self._limits.of(request, prompt)),
-            self._endings.of(request, prompt, limit),
+            choose(request, self._defaults, limited, prompt.forbidden - ending.ids),
+            ending,
             request.logprobs,
             prompt.reader,
             submitted,

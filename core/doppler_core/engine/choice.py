@@ -3,8 +3,9 @@
 The checkpoint speaks through its generation_config.json, in which a `do_sample` that is not true means temperature 0.
 """
 
+import math
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -61,9 +62,20 @@ def read_defaults(path: Path | None) -> Defaults:
     return Defaults(tuple(ends), **said)
 
 
-def choose(request: GenerateRequest, defaults: Defaults, mask: Future[CheckedMask] | None = None) -> Choice:
-    """The choice of a request that has been checked. mask: what limits its tokens."""
+def choose(
+    request: GenerateRequest,
+    defaults: Defaults,
+    mask: Future[CheckedMask] | None = None,
+    forbidden: Collection[int] = (),
+) -> Choice:
+    """The choice of a request that has been checked.
+
+    mask: what limits its tokens. forbidden: tokens that no answer can hold; a grammar's mask allows none of them anyway,
+    as long as it does not name it, and with a bias beside it no token could be skipped.
+    """
     bias = {int(token): float(value) for token, value in (request.logit_bias or {}).items()}
+    if mask is None or request.mask is not None:
+        bias |= dict.fromkeys(forbidden, -math.inf)
     return Choice(
         Sampling(
             temperature=float(_first(request.temperature, defaults.temperature)),

@@ -33,7 +33,8 @@ _BEGIN = "<bos>"
 class Prompt:
     """ids: of the prompt. reader: of the reply.
 
-    Of a conversation also its chat format, the pieces that this made of it, and the tools that are offered.
+    Of a conversation also its chat format, the pieces that this made of it, the tools that are offered, and the control
+    tokens that the reply can't hold.
     """
 
     ids: Sequence[int]
@@ -41,6 +42,7 @@ class Prompt:
     chat_format: ChatFormat | None = None
     pieces: Sequence[Piece] = ()
     tools: tuple[Tool, ...] = ()
+    forbidden: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -95,13 +97,14 @@ class Prompts:
         tools = read_tools(request.tools)
         pieces = chat_format.render(read_messages(messages), tools, request.thinking)
         self._check_room(pieces, request, room)
-        parser = None if chat_format.parser is None else chat_format.parser(pieces)
+        parser = None if chat_format.parser is None else chat_format.parser(pieces, bool(tools))
         return Prompt(
             encode_pieces(pieces, self.tokenizer, chat_format),
             ReplyReader(self.tokenizer, parser, control_ids(chat_format, self.tokenizer)),
             chat_format,
             pieces,
             tools,
+            frozenset(self.ids_of(chat_format.forbidden(bool(tools)))),
         )
 
     def _check_room(self, pieces: Sequence[Piece], request: GenerateRequest, room: PromptRoom | None) -> None:

@@ -48,8 +48,9 @@ class Writer(Protocol):
 class ParserMaker(Protocol):
     """Makes the parser of one reply."""
 
-    def __call__(self, prompt: Sequence[Piece] = ()) -> ReplyParser:
-        """The parser of the reply to a prompt, which may end within a thought."""
+    def __call__(self, prompt: Sequence[Piece] = (), calls: bool = True) -> ReplyParser:
+        """The parser of the reply to a prompt, which may end within a thought. calls: there is something to call; without,
+        what looks like a call is text."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,8 @@ class ChatFormat:
     parser: None where a reply is text and nothing else.
     tools: whether it has a form for tools that are offered. reasoning: whether it has one for thoughts.
     ends: the control tokens that end the model's turn; those that a tokenizer does not have end nothing.
-    thought: the control tokens that open and close a thought.
+    thought: the control tokens that open and close a thought. calls: those that calls are made of. unsaid: those of
+    prompts alone, which no answer has a use for.
     """
 
     name: str
@@ -71,6 +73,8 @@ class ChatFormat:
     reasoning: bool = False
     ends: tuple[str, ...] = ()
     thought: tuple[str, str] | None = None
+    calls: tuple[str, ...] = ()
+    unsaid: tuple[str, ...] = ()
 
     def render(
         self, messages: Sequence[Message], tools: Sequence[Tool] = (), thinking: bool = False
@@ -97,3 +101,7 @@ class ChatFormat:
                         f"message {index}: {part.kind}: this version gives models text alone; take the part out"
                     )
         return self.write(paired(messages), tools, thinking)
+
+    def forbidden(self, tools: bool) -> tuple[str, ...]:
+        """The control tokens that an answer can't hold. tools: whether any are offered: nothing else can be called."""
+        return self.unsaid if tools else (*self.unsaid, *self.calls)

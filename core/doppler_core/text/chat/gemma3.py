@@ -66,5 +66,9 @@ def _add(turns: list[tuple[str, str]], role: str, text: str) -> None:
 
 
 GEMMA3 = ChatFormat(
-    "gemma3", gemma3, tuple(mark.token for mark in (_BEGIN, _OPEN, _CLOSE)), ends=("<eos>", _CLOSE.token)
+    "gemma3",
+    gemma3,
+    tuple(mark.token for mark in (_BEGIN, _OPEN, _CLOSE)),
+    ends=("<eos>", _CLOSE.token),
+    unsaid=(_BEGIN.token, _OPEN.token),
 )

@@ -34,6 +34,7 @@ from doppler_core.text.chat.gemma4_calls import call_pieces, response_pieces
 from doppler_core.text.chat.gemma4_marks import (
     AROUND_THOUGHT,
     BOS,
+    CALLS,
     CHANNEL,
     CHANNEL_END,
     ENDS,
@@ -45,6 +46,7 @@ from doppler_core.text.chat.gemma4_marks import (
     TOOL_RESPONSE,
     TURN,
     TURN_END,
+    UNSAID,
 )
 from doppler_core.text.chat.gemma4_reply import Gemma4Reply
 from doppler_core.text.chat.gemma4_tools import declaration
@@ -150,6 +152,8 @@ def gemma4_format(*, empty_thought: bool = False) -> ChatFormat:
         reasoning=True,
         ends=ENDS,
         thought=AROUND_THOUGHT,
+        calls=CALLS,
+        unsaid=UNSAID,
     )
 
 

@@ -13,6 +13,7 @@ AROUND_THOUGHT = CHANNEL.token, CHANNEL_END.token
 THOUGHT = "thought\n"  # what a channel of thoughts begins with
 
 ENDS = ("<eos>", TURN_END.token, TOOL_RESPONSE.token)
+CALLS = (TOOL_CALL.token, TOOL_CALL_END.token, QUOTE.token)
 _CONTROLS = (
     *(BOS, TURN, TURN_END, THINK, CHANNEL, CHANNEL_END, TOOL, TOOL_END, TOOL_CALL, TOOL_CALL_END),
     *(TOOL_RESPONSE, TOOL_RESPONSE_END, QUOTE),
@@ -22,3 +23,5 @@ MARKS = (
     *(control.token for control in _CONTROLS),
     *("<eos>", "<|image>", "<|image|>", "<image|>", "<|audio>", "<|audio|>", "<audio|>", "<|video|>"),
 )
+# Of prompts alone: what begins a text, a turn, a declaration, and what was seen or heard.
+UNSAID = tuple(mark for mark in MARKS if mark not in (*ENDS, *CALLS, *AROUND_THOUGHT))

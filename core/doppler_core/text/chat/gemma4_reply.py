@@ -1,7 +1,8 @@
 """Reads what Gemma 4 replies, as it comes: takes control tokens and text, gives thoughts, text and calls.
 
 Only a control token opens or closes anything: the same signs spelled in text are text. A call comes when it is closed;
-one that never is, or that can't be read, or that was made within a thought, comes as invalid.
+one that never is, or that can't be read, or that was made within a thought, comes as invalid. Where there is nothing to
+call, there are no calls: what one would be made of is text.
 """
 
 import secrets
@@ -20,8 +21,9 @@ class Gemma4Reply:
     `thought` line, and without white space around it.
     """
 
-    def __init__(self, prompt: Sequence[Piece] = ()) -> None:
-        """prompt: where it ends within a thought, the reply goes on with that."""
+    def __init__(self, prompt: Sequence[Piece] = (), calls: bool = True) -> None:
+        """prompt: where it ends within a thought, the reply goes on with that. calls: there is something to call."""
+        self._calls = calls
         controls = [piece for piece in prompt if isinstance(piece, Control)]
         opened = controls[-1:] == [CHANNEL]
         self._part: _Answer | _Thought | _Call = _Thought(begun=True) if opened else _Answer(is_first=True)
@@ -29,7 +31,7 @@ class Gemma4Reply:
     def control(self, token: str) -> list[ReplyPart]:
         """A control token came; one that means nothing where it stands is left out."""
         control, part = Control(token), self._part
-        if control == TOOL_CALL:
+        if control == TOOL_CALL and self._calls:
             return self._go_on_with(_Call(within_thought=isinstance(part, _Thought)))
         if control == CHANNEL:
             return self._go_on_with(_Thought())

@@ -9,12 +9,9 @@ from doppler_core.errors import ChatTemplateError
 from doppler_core.text.chat.form import ChatFormat, Piece
 from doppler_core.text.chat.gemma4_marks import (
     AROUND_THOUGHT,
-    CHANNEL,
-    CHANNEL_END,
+    CALLS,
     ENDS,
-    QUOTE,
-    TOOL_CALL,
-    TOOL_CALL_END,
+    UNSAID,
 )
 from doppler_core.text.chat.gemma4_reply import Gemma4Reply
 from doppler_core.text.chat.messages import Message, Tool, ToolCall
@@ -30,7 +27,7 @@ if TYPE_CHECKING:
 TEMPLATE = "template"  # what such a chat format is called
 _TEMPLATE, _OLD_TEMPLATE, _CONFIG = "chat_template.jinja", "chat_template.json", "tokenizer_config.json"
 _MOST_BYTES = 1_000_000
-_OF_CALLS = frozenset(mark.token for mark in (CHANNEL, CHANNEL_END, TOOL_CALL, TOOL_CALL_END, QUOTE))
+_OF_CALLS = frozenset((*AROUND_THOUGHT, *CALLS))
 
 
 @reading()
@@ -113,6 +110,8 @@ def template_format(path: Path, text: str, tokens: Mapping[str, str], control: C
         reasoning=True,
         ends=ENDS,
         thought=AROUND_THOUGHT,
+        calls=CALLS,
+        unsaid=UNSAID,
     )
 
 
