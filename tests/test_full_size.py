@@ -1,8 +1,10 @@
 """The benchmarks of models at their full size: random weights, the room they need, a run of a tiny model."""
 
+import inspect
 import json
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ from doppler_core.weights.storage import to_f32
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 import full_size_diffusion
+import full_size_e2b
 import random_weights
 from diffusion_artifact import Model, artifact_bytes, full_size, tiny, write_artifact
 from full_size import Room, Row, bytes_in, check_room, done, free_room
@@ -126,6 +129,20 @@ def test_a_step_that_memory_does_not_suffice_for_is_left_out_and_holds_no_bar() 
     row = done(refused)
     assert row == {"left_out": "too little"}
     assert not any(bar.held for bar in full_size_diffusion.bars(row))
+
+
+def test_the_steps_of_gemma_4_take_what_they_are_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def bound(step: Callable[..., Row], *arguments: object) -> Row:
+        return dict(inspect.signature(step).bind(*arguments, None).arguments)
+
+    monkeypatch.setattr(full_size_e2b, "done", bound)
+    rows = dict(full_size_e2b.steps(tmp_path, ["numpy", "wgpu"]))
+    assert list(rows) == ["write", "convert", "numpy", "wgpu", "numpy in 2.5 GB"]
+    assert all(row["progress"] is None for row in rows.values())
+    assert rows["wgpu"]["device"] == "wgpu"
+    assert rows["numpy in 2.5 GB"]["limit"] == full_size_e2b.LITTLE
 
 
 def test_a_tiny_run_reports_and_cleans_up(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
