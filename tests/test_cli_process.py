@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -219,7 +220,14 @@ def test_a_user_without_a_home_can_use_what_needs_none(
         assert says in done.stderr
 
 
-def test_the_demo_as_shipped_answers_every_question_in_every_way(environment: dict[str, str]) -> None:
+def without_seconds(line: str) -> str:
+    """A line of the demo on any machine."""
+    return re.sub(r"\(\d+\.\d+ s\)", "(s)", line)
+
+
+def test_the_demo_as_shipped_answers_every_question_in_every_way_as_the_readme_shows(
+    environment: dict[str, str],
+) -> None:
     done = run(environment, "demo")
     assert (done.returncode, done.stderr) == (0, b""), done.stderr.decode()
     parts = [part.strip().splitlines() for part in done.stdout.decode().split("\n\n")]
@@ -228,6 +236,12 @@ def test_the_demo_as_shipped_answers_every_question_in_every_way(environment: di
     for _, *answers in parts[1:4]:
         assert len(answers) == 4
         assert "Mars is red" in answers[0]
+    readme = (Path(__file__).parents[1] / "README.md").read_text("utf-8").partition("answers, calls tools")[2]
+    shown = re.findall(r"^    (.+)$", readme.partition("## Install")[0], re.MULTILINE)
+    printed = [without_seconds(line) for line in done.stdout.decode().splitlines()]
+    assert shown.pop() == "..."
+    assert len(shown) > 5
+    assert [line for line in shown if not any(one.startswith(without_seconds(line)) for one in printed)] == []
     for _, *lines in parts[5:]:
         assert lines[1:3] == ["    Tom lives in Oslo.", "    = Oslo"]
         assert lines[-2:] == ["    add(a=1234, b=567) -> 1801", "    = The result is 1801."]
