@@ -1,7 +1,7 @@
 """DiffusionGemma 26B-A4B as `convert` leaves it, of random weights: the real names, shapes and types, 15.7 GB.
 
 The publisher's 52 GB are not written: the checkpoint is made in memory, its matrices as Q4_K blocks already, which
-`convert` takes over as they are (to pack 25 billion values would take hours); all else it stores as ever. Blocks and
+`convert` takes over as they are (to pack 25 billion values would take over an hour); all else it stores as ever. Blocks and
 values are tiles of one random buffer, so that writing takes no longer than the disk does.
 
 Names, shapes and config are those that the tests lower; the tokenizer is their small one, whose ids are the first of
