@@ -22,6 +22,7 @@ from doppler_core.plan.kernels import SIGNATURES
 from doppler_core.plan.op import Plan, State
 from doppler_core.plan.profile import profiles
 from doppler_core.settings import EngineSettings
+from doppler_plugins import GenerateRequest, open_engine
 from doppler_plugins.conversion import resolve_checkpoint
 from doppler_plugins.opening import plan_of
 
@@ -94,13 +95,17 @@ def test_each_wider_kernel_is_one_that_takes_f32() -> None:
             assert read[1][0] == "f16"
 
 
-def plan_with(settings: EngineSettings, folder: Path) -> Plan:
-    """The tiny DiffusionGemma's plan for an engine, its manifest asking for f16 activations."""
+def narrowed(settings: EngineSettings, folder: Path) -> EngineSettings:
+    """The settings with a manifest of the tiny DiffusionGemma that asks for f16 activations."""
     found = resolve_checkpoint(FOLDER / "diffusion", EngineSettings(precision="f16", cache_dir=str(folder)))
     path = folder / "manifest.json"
     path.write_text(json.dumps(manifest_json(with_f16_activations(found.manifest))))
-    changed = dataclasses.replace(settings, manifest=str(path), cache_dir=str(folder))
-    return plan_of(str(FOLDER / "diffusion"), changed)
+    return dataclasses.replace(settings, manifest=str(path), cache_dir=str(folder))
+
+
+def plan_with(settings: EngineSettings, folder: Path) -> Plan:
+    """The plan of its engine."""
+    return plan_of(str(FOLDER / "diffusion"), narrowed(settings, folder))
 
 
 def types(plan: Plan) -> set[str]:
@@ -152,3 +157,14 @@ def test_profiles_that_nothing_was_tried_of_in_f16_compute_in_f32() -> None:
         "packed": "f32",
         "gpu": None,
     }
+
+
+def test_an_engine_answers_in_f16(tmp_path: Path) -> None:
+    """On the software GPU adapter, by the kernels that hardware runs: a canvas of three steps, twice the same."""
+    settings = EngineSettings(device=SOFTWARE, kernel_profile="gpu", slots=1, context_length=64)
+    with open_engine(str(FOLDER / "diffusion"), narrowed(settings, tmp_path)) as engine:
+        assert types(engine.plan) == {"f16", "f32", "u32"}
+        request = GenerateRequest("a small green boat", steps=3, max_tokens=16, seed=1)
+        answers = [engine.submit(request).result() for _ in range(2)]
+    assert answers[0].text == answers[1].text
+    assert 1 <= answers[0].usage.denoising_steps <= 3

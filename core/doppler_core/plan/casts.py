@@ -32,7 +32,13 @@ class Casts:
         self._made: dict[str, Value] = {}
 
     def before(
-        self, row: Signature, found: Resolved, role: str, layer: int | None, inputs: Sequence[Value], output: Value
+        self,
+        row: Signature,
+        found: Resolved,
+        role: str,
+        layer: int | None,
+        inputs: Sequence[Value],
+        output: Value,
     ) -> tuple[list[Value], list[Op]]:
         """What an op of this kernel reads, and the casts that have to stand before it.
 
