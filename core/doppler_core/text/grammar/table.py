@@ -6,7 +6,7 @@ It reads no grammar itself: one comes as llguidance writes it.
 import threading
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from typing import Any
 
 from doppler_core.errors import EngineClosedError, InputError
@@ -35,7 +35,7 @@ class TokenTable:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._made: Future[Any] = Future()
-        self._matchers: OrderedDict[str, Any] = OrderedDict()
+        self._matchers: OrderedDict[str, Future[Any]] = OrderedDict()
 
     def start(self) -> None:
         """Begin to make the table, unless that has begun. Returns at once."""
@@ -51,21 +51,46 @@ class TokenTable:
     def matcher(self, text: str) -> Any:
         """A fresh llguidance.LLMatcher of a grammar, which waits for the table where that is still being made.
 
-        InputError: the grammar is malformed or too large.
+        A grammar that several threads ask for at once is compiled by the first of them. InputError: it is malformed or too
+        large.
         """
         self.start()
         tokens = self._made.result()
-        with self._lock:
-            found = self._matchers.get(text)
-            if found is not None:
-                self._matchers.move_to_end(text)
-                return found.deep_copy()
-        found = _compiled(tokens, text)
-        with self._lock:
-            self._matchers[text] = found
-            while len(self._matchers) > _KEPT:
-                self._matchers.popitem(last=False)
-            return found.deep_copy()
+        while True:
+            with self._lock:
+                found, is_mine = self._kept(text)
+            if is_mine:
+                self._compile(tokens, text, found)
+            try:
+                matcher = found.result()
+            except CancelledError:  # whoever compiled it was interrupted
+                continue
+            with self._lock:
+                return matcher.deep_copy()
+
+    def _kept(self, text: str) -> tuple[Future[Any], bool]:
+        """What a grammar compiles to, and whether the caller is the first who wants it, and has to compile it."""
+        found = self._matchers.get(text)
+        if found is not None:
+            self._matchers.move_to_end(text)
+            return found, False
+        found = self._matchers[text] = Future()
+        while len(self._matchers) > _KEPT:
+            self._matchers.popitem(last=False)
+        return found, True
+
+    def _compile(self, tokens: Any, text: str, found: Future[Any]) -> None:
+        """An error is that of all who wait for it now, and is not kept: it may have been a lack of memory."""
+        try:
+            found.set_result(_compiled(tokens, text))
+        except BaseException as error:
+            with self._lock:
+                if self._matchers.get(text) is found:
+                    del self._matchers[text]
+            if not isinstance(error, Exception):
+                found.cancel()
+                raise
+            found.set_exception(error)
 
     def _make(self) -> None:
         try:
