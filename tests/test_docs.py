@@ -33,7 +33,6 @@ RUNNING = [page for page in PAGES if BLOCK.search(TEXTS[page])]
 
 #: What the pages name, and who plays it.
 STAND_INS = {
-    "hf:google/embeddinggemma-300m": "demo-embedding",
     "embeddinggemma-300m.gguf": "demo-embedding",
     "hf:google/gemma-4-E2B-it": "demo-chat",
 }
