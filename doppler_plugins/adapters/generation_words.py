@@ -62,7 +62,7 @@ def _token_ids(value: Any) -> Any:
 
 
 T = TypeVar("T")
-# A word that a call may say otherwise: what it may be, `request_fields` checks, whoever says it.
+# A word that a call may say otherwise: what it may be, `request_of` checks, whoever says it.
 Said = Annotated[T, SkipValidation, Field(frozen=True)]
 
 
@@ -143,7 +143,7 @@ class GenerationWords(ModelWords):
 
     @model_validator(mode="after")
     def _check_words(self) -> Self:
-        request_fields(self, {})
+        request_of(self, "", {})
         timeout_of(self, {})
         return self
 
@@ -167,24 +167,26 @@ def said_in(words: GenerationWords, call: Mapping[str, Any]) -> dict[str, Any]:
     return said
 
 
-def request_fields(
-    words: GenerationWords, call: Mapping[str, Any], beside: Sequence[str] = ()
-) -> dict[str, Any]:
-    """Fields of GenerateRequest: the constructor's words, and what a call says in their place.
+def request_of(
+    words: GenerationWords, prompt: Any, call: Mapping[str, Any], beside: Sequence[str] = (), **fields: Any
+) -> GenerateRequest:
+    """A request of the constructor's words, and what a call says in their place.
 
     Raises InputError for a word of `call` that is none of CALL_WORDS, and for a value that no model could serve, whoever
-    said it. `timeout` is no field. beside: other words of calls, to be offered for a misspelt one.
+    said it. `timeout` is no field. beside: other words of calls, to be offered for a misspelt one. fields: of the request,
+    that are no words.
     """
     for name, value in call.items():
         if value is not None and words.aliases.get(name, name) not in CALL_WORDS:
             raise InputError(_unknown(words, name, beside))
     said = said_in(words, call)
-    fields = {name: said.get(name, getattr(words, name)) for name in FIELDS}
-    fields["logit_bias"] = _token_ids(fields["logit_bias"])
-    fields["stop"] = _texts(said.get("stop", words.stop))
-    fields["logprobs"] = _logprobs(words, said)
-    check_generate_request(GenerateRequest("", **fields))
-    return fields
+    chosen = {name: said.get(name, getattr(words, name)) for name in FIELDS}
+    chosen["logit_bias"] = _token_ids(chosen["logit_bias"])
+    chosen["stop"] = _texts(said.get("stop", words.stop))
+    chosen["logprobs"] = _logprobs(words, said)
+    request = GenerateRequest(prompt, **chosen, **fields)
+    check_generate_request(request)
+    return request
 
 
 def timeout_of(words: GenerationWords, call: Mapping[str, Any]) -> float | None:

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from langchain_core.caches import BaseCache
+from langchain_core.globals import get_llm_cache
 from langchain_core.language_models.base import LangSmithParams
 from langchain_core.messages import BaseMessage
 
@@ -16,14 +18,15 @@ from doppler_plugins.adapters.generation_words import (
     CALL_WORDS,
     FIELDS,
     GenerationWords,
-    request_fields,
+    request_of,
     said_in,
     timeout_of,
 )
 from doppler_plugins.adapters.lazy_engine import LazyEngine
+from doppler_plugins.adapters.tools import chosen_tool, tool_names
 from doppler_plugins.langchain.messages import core_messages
 from doppler_plugins.langchain.schemas import json_schema
-from doppler_plugins.langchain.tools import answer_grammar, tool_choice, tool_mappings
+from doppler_plugins.langchain.tools import answer_grammar, tool_mappings
 
 #: What other models' callers pass and has no meaning here: calls are held to their schemas with or without `strict`.
 _IGNORED = ("strict", "stream", "structured_output_format")
@@ -63,8 +66,8 @@ def chat_call(
     parallel = said.pop("parallel_tool_calls", None)
     fields = {
         "tools": tuple(tools),
-        "tool_choice": tool_choice(said.pop("tool_choice", None), tools),
-        "parallel_tool_calls": parallel is None or bool(parallel),
+        "tool_choice": chosen_tool(said.pop("tool_choice", None), tool_names(tools)),
+        "parallel_tool_calls": True if parallel is None else parallel,
         "grammar": answer_grammar(said.pop("response_format", None), said.pop("grammar", None)),
     }
     return _call(words, core_messages(messages), stop, said, fields)
@@ -90,12 +93,16 @@ def _call(
     known = {name: value for name, value in {**said, **beside}.items() if not _has_no_meaning(words, name)}
     lazy = words.lazy_engine(known)
     chosen = {name: value for name, value in said_in(words, known).items() if name != "model"}
-    request = GenerateRequest(prompt, **request_fields(words, chosen), **fields)
-    return Call(lazy, request, timeout_of(words, chosen))
+    return Call(lazy, request_of(words, prompt, chosen, **fields), timeout_of(words, chosen))
 
 
 def _has_no_meaning(words: GenerationWords, name: str) -> bool:
     return name in _IGNORED or name in words.ignored or name.startswith(("ls_", "_"))
+
+
+def is_cached(cache: BaseCache | bool | None) -> bool:
+    """Whether LangChain will ask for the key of an answer, of a model with this `cache`."""
+    return cache is not False and (isinstance(cache, BaseCache) or get_llm_cache() is not None)
 
 
 def keyed(said: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from doppler_core.engine.request import GenerateResult
 from doppler_plugins.adapters import generating
 from doppler_plugins.adapters.extras import missing_extra
 from doppler_plugins.adapters.generation_words import GenerationWords
+from doppler_plugins.adapters.tools import chosen_tool
 
 try:
     from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
@@ -25,14 +26,21 @@ except ModuleNotFoundError as error:
     raise missing_extra("langchain", error) from error
 
 from doppler_plugins.langchain.answer import Answer
-from doppler_plugins.langchain.call import PROVIDER, Call, chat_call, identifying_params, keyed, traced
+from doppler_plugins.langchain.call import (
+    PROVIDER,
+    Call,
+    chat_call,
+    identifying_params,
+    is_cached,
+    keyed,
+    traced,
+)
 from doppler_plugins.langchain.counting import countable
 from doppler_plugins.langchain.errors import translated
 from doppler_plugins.langchain.messages import core_messages
 from doppler_plugins.langchain.profile import LazyProfile
 from doppler_plugins.langchain.structured import Method, structured
 from doppler_plugins.langchain.tools import AnyTool, tool_mappings
-from doppler_plugins.langchain.tools import tool_choice as choice_among
 
 
 class ChatDoppler(GenerationWords, BaseChatModel):
@@ -84,8 +92,9 @@ class ChatDoppler(GenerationWords, BaseChatModel):
         """
         with translated():
             said: dict[str, Any] = {"tools": tool_mappings(tools)}
+            names = [tool["function"]["name"] for tool in said["tools"]]
             if tool_choice is not None:
-                said["tool_choice"] = choice_among(tool_choice, said["tools"])
+                said["tool_choice"] = chosen_tool(tool_choice, names)
         if parallel_tool_calls is not None:
             said["parallel_tool_calls"] = parallel_tool_calls
         return self.bind(**said, **kwargs)
@@ -150,7 +159,7 @@ class ChatDoppler(GenerationWords, BaseChatModel):
         return f"{super()._get_llm_string(stop=stop, **said)} {made_by}"
 
     async def _agenerate_with_cache(self, *arguments: Any, **kwargs: Any) -> ChatResult:
-        if self.cache is not False:
+        if is_cached(self.cache):
             # The key of a cache asks the open model; here the wait for it holds up nobody.
             with translated():
                 await generating.aopened(self.lazy_engine(kwargs))

@@ -20,9 +20,7 @@ from doppler_plugins.adapters.extras import missing_extra
 from doppler_plugins.adapters.generation_words import GenerationWords
 
 try:
-    from langchain_core.caches import BaseCache
     from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
-    from langchain_core.globals import get_llm_cache
     from langchain_core.language_models.base import LangSmithParams
     from langchain_core.language_models.llms import BaseLLM
     from langchain_core.outputs import Generation, GenerationChunk, LLMResult
@@ -30,7 +28,15 @@ except ModuleNotFoundError as error:
     raise missing_extra("langchain", error) from error
 
 from doppler_plugins.langchain.answer import openai_logprobs, usage_metadata
-from doppler_plugins.langchain.call import KEYED, Call, identifying_params, keyed, text_calls, traced
+from doppler_plugins.langchain.call import (
+    KEYED,
+    Call,
+    identifying_params,
+    is_cached,
+    keyed,
+    text_calls,
+    traced,
+)
 from doppler_plugins.langchain.errors import translated
 
 # BaseLLM makes the key of a cache of the constructor's words alone. What a call says otherwise, and the open model's
@@ -65,7 +71,7 @@ class DopplerLLM(GenerationWords, BaseLLM):
     def generate(self, prompts: list[str], *arguments: Any, **kwargs: Any) -> LLMResult:
         """What follows each text."""
         made_by = ""
-        if self._is_cached():
+        if is_cached(self.cache):
             with translated():
                 made_by = generating.identity(self.lazy_engine(kwargs))
         with _keyed(kwargs, made_by):
@@ -74,7 +80,7 @@ class DopplerLLM(GenerationWords, BaseLLM):
     async def agenerate(self, prompts: list[str], *arguments: Any, **kwargs: Any) -> LLMResult:
         """`generate` on an event loop."""
         made_by = ""
-        if self._is_cached():
+        if is_cached(self.cache):
             with translated():
                 lazy = self.lazy_engine(kwargs)
                 await generating.aopened(lazy)
@@ -93,11 +99,6 @@ class DopplerLLM(GenerationWords, BaseLLM):
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
         params = super()._get_ls_params(stop=stop or list(self.stop) or None, **kwargs)
         return traced(self, params, kwargs)
-
-    def _is_cached(self) -> bool:
-        if self.cache is False:
-            return False
-        return isinstance(self.cache, BaseCache) or get_llm_cache() is not None
 
     def _generate(
         self,

@@ -15,6 +15,7 @@ from pydantic.v1 import ValidationError as ValidationErrorV1
 from typing_extensions import is_typeddict
 
 from doppler_core.errors import InputError
+from doppler_core.text.chat.tools import name_for
 from doppler_core.text.grammar.schema_keys import COMBINING, KEYS
 from doppler_plugins.adapters.schemas import holds_itself
 from doppler_plugins.langchain.errors import OutputError
@@ -61,11 +62,11 @@ def is_pydantic(described: object) -> bool:
 
 
 def schema_name(described: Described) -> str:
-    """What a tool with this schema is called."""
+    """What a tool with this schema is called: nobody looks it up, so that it may be spelt as a call can hold it."""
     if isinstance(described, type):
-        return described.__name__
+        return _spelt(described.__name__)
     named, schema = _written(described)
-    return str(named.get("name") or schema.get("title") or "answer")
+    return _spelt(str(named.get("name") or schema.get("title") or ""))
 
 
 def as_function(described: Described) -> dict[str, Any]:
@@ -76,7 +77,8 @@ def as_function(described: Described) -> dict[str, Any]:
         said = str(named.get("description") or schema.get("description") or "")
         return _tool({"name": schema_name(described), "description": said, "parameters": schema})
     try:
-        return _tool(whole(convert_to_openai_function(described), described))
+        function = whole(convert_to_openai_function(described), described)
+        return _tool({**function, "name": _spelt(function["name"])})
     except (ValueError, TypeError) as error:
         raise InputError(f"no tool: {_EXPECTED} ({error})") from error
 
@@ -88,6 +90,10 @@ def whole(function: dict[str, Any], described: object) -> dict[str, Any]:
         return function
     schema = described.model_json_schema()
     return {**function, "parameters": schema} if holds_itself(schema) else function
+
+
+def _spelt(name: str) -> str:
+    return name_for(name) or "answer"
 
 
 def _tool(function: dict[str, Any]) -> dict[str, Any]:

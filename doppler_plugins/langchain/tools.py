@@ -1,4 +1,4 @@
-"""Tools, the choice among them and the form of an answer, as LangChain's users and agents say them.
+"""Tools and the form of an answer, as LangChain's users and agents say them.
 
 Takes what `bind_tools`, `bind` and `create_agent` pass; gives fields of a GenerateRequest.
 """
@@ -14,8 +14,6 @@ from doppler_core.text.grammar.form import Grammar, JsonSchema
 from doppler_plugins.langchain.schemas import json_schema, whole
 
 AnyTool = Mapping[str, Any] | type | Callable[..., Any] | BaseTool
-
-_CHOICES = {"auto": "auto", "none": "none", "any": "required", "required": "required"}
 
 
 def tool_mappings(tools: Sequence[AnyTool]) -> list[dict[str, Any]]:
@@ -36,35 +34,6 @@ def _tool_mapping(tool: AnyTool) -> dict[str, Any]:
         )
     described = tool.tool_call_schema if isinstance(tool, BaseTool) else tool
     return {**found, "function": whole(dict(found["function"]), described)}
-
-
-def tool_choice(choice: Any, tools: Sequence[Mapping[str, Any]]) -> str:
-    """The choice in core's words: "auto", "none", "required", or a tool's name.
-
-    choice: None, True, False, those words, "any", a name, or a mapping of OpenAI's or Anthropic's. InputError for anything
-    else, a name of no tool, and a demand where there are no tools.
-    """
-    names = [str(tool["function"]["name"]) for tool in tools]
-    said = _said(choice)
-    if said in names:  # before the words: a tool may have the name of one
-        return said
-    if said not in _CHOICES:
-        raise InputError(
-            f"tool_choice={choice!r}: expected auto, none, any, required or the name of a tool: {', '.join(names) or 'none'}"
-        )
-    if said in ("any", "required") and not names:
-        raise InputError(f"tool_choice={choice!r} without tools: bind at least one")
-    return _CHOICES[said]
-
-
-def _said(choice: Any) -> str:
-    if choice is None or isinstance(choice, bool):
-        return {None: "auto", True: "required", False: "none"}[choice]
-    if isinstance(choice, Mapping):
-        named = choice.get("function", choice)
-        name = named.get("name") if isinstance(named, Mapping) else None
-        return str(name or choice.get("type"))
-    return str(choice)
 
 
 def answer_grammar(response_format: Any, grammar: Any) -> Grammar | None:

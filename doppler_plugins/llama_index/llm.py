@@ -12,6 +12,7 @@ from doppler_core.engine.request import Capabilities, Delta, GenerateRequest
 from doppler_plugins.adapters import generating
 from doppler_plugins.adapters.extras import missing_extra
 from doppler_plugins.adapters.generation_words import GenerationWords, timeout_of
+from doppler_plugins.adapters.tools import chosen_tool, tool_names
 
 try:
     from llama_index.core.base.llms.generic_utils import messages_to_prompt
@@ -45,7 +46,7 @@ from doppler_plugins.llama_index.requests import (
 )
 from doppler_plugins.llama_index.responses import Growing
 from doppler_plugins.llama_index.structured import StructuredPrediction
-from doppler_plugins.llama_index.tools import choice, selections, tool_mapping
+from doppler_plugins.llama_index.tools import selections, tool_mappings
 
 #: A request that is made once the model is open, from what it can do.
 Asked = Callable[[Capabilities], GenerateRequest]
@@ -181,10 +182,11 @@ class DopplerLLM(StructuredPrediction):
         messages = list(chat_history or ())
         if user_msg is not None:
             messages.append(user_msg if isinstance(user_msg, ChatMessage) else ChatMessage(content=user_msg))
+        offered = tool_mappings(tools)
         return {
             "messages": messages,
-            "tools": [tool_mapping(tool) for tool in tools],
-            "tool_choice": choice(tool_choice, tool_required),
+            "tools": offered,
+            "tool_choice": chosen_tool(tool_choice, tool_names(offered), tool_required),
             "parallel_tool_calls": allow_parallel_tool_calls,
             **kwargs,
         }

@@ -3,15 +3,14 @@
 Nothing is opened. What a model can't do is for the engine to say.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
-
-from llama_index.core.tools.types import BaseTool
 
 from doppler_core.engine.request import Capabilities, GenerateRequest
 from doppler_core.text.chat import Message, Text, format_named
-from doppler_plugins.adapters.generation_words import GenerationWords, request_fields
-from doppler_plugins.llama_index.tools import choice, tool_mapping
+from doppler_plugins.adapters.generation_words import GenerationWords, request_of
+from doppler_plugins.adapters.tools import chosen_tool, tool_names
+from doppler_plugins.llama_index.tools import tool_mappings
 
 Prompt = str | tuple[Message, ...]
 
@@ -22,7 +21,7 @@ _BESIDE = ("grammar", *_TOOL_WORDS)
 def chat_request(words: GenerationWords, prompt: Prompt, call: Mapping[str, Any]) -> GenerateRequest:
     """The request of a conversation.
 
-    call: the words of `request_fields`; `grammar`; and `tools` (LlamaIndex's, or mappings as chat APIs write them),
+    call: the words of `request_of`; `grammar`; and `tools` (LlamaIndex's, or mappings as chat APIs write them),
     `tool_choice` and `parallel_tool_calls`.
     """
     said = {name: value for name, value in call.items() if name not in _TOOL_WORDS}
@@ -35,7 +34,7 @@ def text_request(
     """The request of a text that goes on: `chat_request` without tools."""
     said = dict(call)
     grammar = said.pop("grammar", None)
-    return GenerateRequest(prompt, **request_fields(words, said, _BESIDE), grammar=grammar, **fields)
+    return request_of(words, prompt, said, _BESIDE, grammar=grammar, **fields)
 
 
 def completion_prompt(text: str, can: Capabilities, words: GenerationWords) -> Prompt:
@@ -54,13 +53,10 @@ def calls_tools(can: Capabilities, words: GenerationWords) -> bool:
 
 
 def _tool_fields(call: Mapping[str, Any]) -> dict[str, Any]:
-    tools: Iterable[BaseTool | Mapping[str, Any]] = call.get("tools") or ()
-    chosen = choice(call.get("tool_choice"))
-    if not tools and chosen in ("auto", "none"):
-        return {}  # an agent that has no tools says how they may be called all the same
+    tools = tool_mappings(call.get("tools") or ())
     parallel = call.get("parallel_tool_calls")
     return {
-        "tools": tuple(tool_mapping(tool) if isinstance(tool, BaseTool) else tool for tool in tools),
-        "tool_choice": chosen,
-        "parallel_tool_calls": parallel is None or bool(parallel),
+        "tools": tuple(tools),
+        "tool_choice": chosen_tool(call.get("tool_choice"), tool_names(tools)),
+        "parallel_tool_calls": True if parallel is None else parallel,
     }

@@ -1,7 +1,7 @@
 """LlamaIndex's tools as an engine reads them, and the calls in a response as LlamaIndex runs them."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatResponse, ToolCallBlock
@@ -12,7 +12,13 @@ from doppler_core.errors import InputError, OutputError
 from doppler_plugins.adapters.schemas import holds_itself
 
 _QUOTED = 200  # characters of an answer in an error: its end tells why
-_CHOICES = {"any": "required", "required": "required", "auto": "auto", "none": "none"}
+
+
+def tool_mappings(tools: Iterable[BaseTool | Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Tools as chat APIs write them, of which some may be written so already. InputError for what is no list of them."""
+    if isinstance(tools, str | Mapping) or not isinstance(tools, Iterable):
+        raise InputError(f"tools is {type(tools).__name__}: expected a list of tools")
+    return [tool_mapping(tool) if isinstance(tool, BaseTool) else tool for tool in tools]
 
 
 def tool_mapping(tool: BaseTool) -> dict[str, Any]:
@@ -32,24 +38,6 @@ def _parameters(metadata: ToolMetadata) -> dict[str, Any]:
     """Those of the tool's class; LlamaIndex leaves out all of a class that holds itself."""
     schema = {} if metadata.fn_schema is None else metadata.fn_schema.model_json_schema()
     return schema if holds_itself(schema) else metadata.get_parameters_dict()
-
-
-def choice(said: str | Mapping[str, Any] | None, required: bool = False) -> str:
-    """`tool_choice` as a request has it: "auto", "none", "required", or a tool's name.
-
-    said: one of these, "any", OpenAI's {"type": "function", "function": {"name": ...}}, or None. required: a call has
-    to come, whichever.
-    """
-    if isinstance(said, Mapping):
-        function = said.get("function", said)
-        name = function.get("name") if isinstance(function, Mapping) else None
-        if not isinstance(name, str):
-            raise InputError(f"tool_choice={dict(said)!r}: expected the name of a tool in it")
-        return name
-    chosen = "auto" if said is None else _CHOICES.get(said, said)
-    if required and chosen == "none":
-        raise InputError("tool_required=True and tool_choice='none': give one of the two")
-    return "required" if required and chosen == "auto" else chosen
 
 
 def selections(response: ChatResponse, error_on_no_tool_call: bool = True) -> list[ToolSelection]:

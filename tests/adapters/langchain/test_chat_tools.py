@@ -74,47 +74,6 @@ def test_parameters_keep_their_names_whatever_these_are(
     assert parameters["properties"]["type"]["enum"] == ["bug", "task"]
 
 
-@pytest.mark.parametrize(
-    ("choice", "said"),
-    [
-        (None, "auto"),
-        ("auto", "auto"),
-        ("none", "none"),
-        (False, "none"),
-        ("any", "required"),
-        ("required", "required"),
-        (True, "required"),
-        ("plain", "plain"),
-        ({"type": "function", "function": {"name": "plain"}}, "plain"),
-        ({"type": "function", "name": "plain"}, "plain"),
-        ({"type": "tool", "name": "plain"}, "plain"),
-        ({"type": "any"}, "required"),
-        ({"type": "auto"}, "auto"),
-        ({"type": "none"}, "none"),
-    ],
-)
-def test_every_choice(model: ChatDoppler, chat_script: ScriptedChat, choice: Any, said: str) -> None:
-    model.bind_tools([plain, Ticket], tool_choice=choice).invoke("Hi")
-    model.bind(tools=[plain, Ticket], tool_choice=choice).invoke("Hi")
-    assert [request.tool_choice for request in chat_script.requests] == [said, said]
-
-
-@pytest.mark.parametrize(
-    "choice", ["weather", {"type": "tool", "name": "weather"}, {"type": "allowed_tools"}, 7]
-)
-def test_a_choice_of_nothing_there_is_told_at_once(model: ChatDoppler, choice: Any) -> None:
-    with pytest.raises(InputError, match=r"tool_choice=.*: plain") as caught:
-        model.bind_tools([plain], tool_choice=choice)
-    assert isinstance(caught.value, exceptions.ModelInvalidRequestError)
-
-
-def test_a_demand_for_a_call_needs_a_tool(model: ChatDoppler) -> None:
-    with pytest.raises(InputError, match="bind at least one"):
-        model.bind_tools([], tool_choice="any")
-    with pytest.raises(InputError, match="bind at least one"):
-        model.invoke("Hi", tool_choice="any")
-
-
 def test_a_tool_that_can_not_be_read_is_an_error(model: ChatDoppler) -> None:
     with pytest.raises(InputError, match="can't be read"):
         model.bind_tools([{"nothing": 1}])

@@ -1,6 +1,6 @@
 """How tools and the choice among them get into a request, and what is kept of them."""
 
-from typing import Any, Literal, Optional
+from typing import Literal, Optional
 
 import pytest
 from llama_index.core.base.llms.types import ChatMessage
@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from doppler_core.errors import InputError
 from doppler_core.text.chat import read_tools
 from doppler_plugins.llama_index import DopplerLLM
-from doppler_plugins.llama_index.tools import choice, tool_mapping
+from doppler_plugins.llama_index.tools import tool_mapping
 from tests.adapters.scripted_chat import ScriptedChat
 
 
@@ -72,30 +72,6 @@ def test_a_tool_may_take_nothing_and_tell_nothing() -> None:
     assert read_tools([tool_mapping(silent)])[0].parameters["required"] == ["input"]
 
 
-@pytest.mark.parametrize(
-    ("said", "required", "chosen"),
-    [
-        (None, False, "auto"),
-        (None, True, "required"),
-        ("auto", True, "required"),
-        ("any", False, "required"),
-        ("required", False, "required"),
-        ("none", False, "none"),
-        ("ring_bell", True, "ring_bell"),
-        ({"type": "function", "function": {"name": "ring_bell"}}, False, "ring_bell"),
-        ({"type": "tool", "name": "ring_bell"}, False, "ring_bell"),
-    ],
-)
-def test_every_way_to_say_a_choice(said: Any, required: bool, chosen: str) -> None:
-    assert choice(said, required) == chosen
-
-
-@pytest.mark.parametrize(("said", "required"), [("none", True), ({"type": "function"}, False), ({}, True)])
-def test_a_choice_that_means_nothing_is_an_error(said: Any, required: bool) -> None:
-    with pytest.raises(InputError, match="tool_choice"):
-        choice(said, required)
-
-
 def test_tools_and_choice_reach_the_request(llm: DopplerLLM, chat_script: ScriptedChat) -> None:
     llm.chat_with_tools([CREATE, RING], "a", tool_choice="ring_bell", temperature=0.0)
     (*_, _last) = llm.stream_chat_with_tools([RING], "a", tool_required=True, allow_parallel_tool_calls=True)
@@ -115,8 +91,8 @@ def test_tools_of_a_plain_chat_are_read_in_every_form(llm: DopplerLLM, chat_scri
 def test_no_tools_are_no_tools(llm: DopplerLLM, chat_script: ScriptedChat) -> None:
     llm.chat_with_tools([], "a", allow_parallel_tool_calls=True)
     assert (chat_script.requests[0].tools, chat_script.requests[0].tool_choice) == ((), "auto")
-    llm.chat_with_tools([], "a", tool_required=True)
-    assert chat_script.requests[1].tool_choice == "required", "the engine says what is wrong with that"
+    with pytest.raises(InputError, match="give at least one"):
+        llm.chat_with_tools([], "a", tool_required=True)
 
 
 def test_the_question_follows_the_history(llm: DopplerLLM, chat_script: ScriptedChat) -> None:

@@ -11,6 +11,7 @@ from doppler_core.text.tokenizer import well_formed
 
 # What stands bare in a call must not look like anything else of it.
 _NAME = re.compile(r"[\w.:/-]{1,128}")
+_NO_NAME = re.compile(r"[^\w.:/-]+")
 _ENVELOPE, _SCHEMA = ("type", "function"), ("parameters", "input_schema")
 _KINDS = (None, "function", "custom")
 _SAYS_NOTHING_TO_A_MODEL = ("strict", "type", "cache_control")
@@ -39,9 +40,14 @@ def check_name(name: object, where: str) -> str:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InputError(
             f"{where}: name is {str(name)[:100]!r}: expected 1 to 128 letters, digits or . _ : / -, as a call writes it "
-            "without quotes"
+            "without quotes: rename it"
         )
     return well_formed(name)
+
+
+def name_for(said: str) -> str:
+    """A name that a call can hold, as near to `said` as can be; an empty one where nothing of that is left."""
+    return _NO_NAME.sub("_", well_formed(said)).strip("_")[:128]
 
 
 def _tool(tool: object, where: str) -> Tool:
