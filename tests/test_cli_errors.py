@@ -147,6 +147,17 @@ def test_an_error_of_the_system_is_a_message_too(
     assert err.startswith(f"doppler-plugins: {says}")
 
 
+@pytest.mark.parametrize("out", ["no.json/folder", "/proc/folder"])
+def test_a_folder_that_can_not_be_made_is_named_with_what_to_give(
+    run: Any, tiny_checkpoint: Path, out: str
+) -> None:
+    code, _, err = run("convert", str(tiny_checkpoint), "--out", out)
+    assert code == 2
+    assert err.startswith(f"doppler-plugins: {out}: the converted model can't be written (")
+    assert "Errno" not in err
+    assert "give a folder that you may write" in err
+
+
 def test_an_output_that_is_full_is_a_message(tmp_path: Path) -> None:
     code = "from doppler_plugins.cli import main; main()"
     with open("/dev/full", "wb") as full:

@@ -14,8 +14,10 @@ from doppler_core import errors
 from doppler_core.engine.request import Delta, GenerateRequest, GenerateResult, Timings, Usage
 from doppler_core.plan.cost import gpu_resident, numpy_resident
 from doppler_core.plan.profile import apply_profile, profiles
+from doppler_core.settings import EngineSettings, data_dir
 from doppler_plugins.adapters.generation_words import GenerationWords
 from doppler_plugins.adapters.words import EmbeddingWords
+from doppler_plugins.opening import open_engine
 
 ROOT = Path(__file__).parents[1]
 
@@ -77,6 +79,19 @@ def test_the_declaration_of_a_plugin_is_that_of_the_example_package() -> None:
     (block,) = re.findall(r"^```toml\n(.*?)^```$", page("docs/plugins.md"), re.MULTILINE | re.DOTALL)
     example = tomllib.loads(page("tests/plugins/doppler_plugins_example/pyproject.toml"))
     assert tomllib.loads(block)["project"]["entry-points"] == example["project"]["entry-points"]
+
+
+@pytest.mark.parametrize("name", ["demo-embedding", "demo-chat"])
+def test_the_sizes_of_a_bundled_model_are_its_own(name: str) -> None:
+    with open_engine(name, EngineSettings(device="numpy")) as engine:
+        can = engine.capabilities
+    _, _, section = page("docs/settings.md").partition("## Bundled models")
+    (said,) = re.findall(rf"^`{name}` has .*$", section, re.MULTILINE)
+    assert f"takes {can.context_length:,} tokens" in said
+    assert " or ".join(", ".join(map(str, can.dimensions)).rsplit(", ", 1)) in said
+    megabytes = sum(file.stat().st_size for file in (data_dir("models") / name).iterdir()) / 1e6
+    (row,) = re.findall(rf"^\| `{name}` .*bundled, ([\d.]+) MB", page("README.md"), re.MULTILINE)
+    assert float(row) == pytest.approx(megabytes, abs=0.5)  # said to half a megabyte
 
 
 def test_every_dependency_has_a_sentence() -> None:

@@ -39,7 +39,7 @@ def writing(out: Path, what: str) -> Iterator[None]:
                 f"{out}: the disk ran full while writing {what} ({error.strerror}); nothing was kept"
             ) from error
         raise SettingsError(
-            f"{out}: {what} can't be written ({error}); give a folder that you may write (--out; for the cache, "
+            f"{out}: {what} can't be written ({error.strerror or error}); give a folder that you may write (--out; for the cache, "
             "cache_dir or DOPPLER_PLUGINS_CACHE_DIR)"
         ) from error
 
