@@ -10,8 +10,17 @@ from typing import Any
 import pytest
 from e2b import Change, e2b_plan
 
+import doppler_plugins
 from doppler_core import errors
-from doppler_core.engine.request import Delta, GenerateRequest, GenerateResult, Timings, Usage
+from doppler_core.engine.request import (
+    Delta,
+    EmbedRequest,
+    EmbedResult,
+    GenerateRequest,
+    GenerateResult,
+    Timings,
+    Usage,
+)
 from doppler_core.plan.cost import gpu_resident, numpy_resident
 from doppler_core.plan.profile import apply_profile, profiles
 from doppler_core.settings import EngineSettings, data_dir
@@ -35,6 +44,16 @@ def named(text: str) -> set[str]:
 def test_every_field_is_on_the_page_about_generating(kind: type) -> None:
     # A request's first field is the prompt, and a mask is for programs that bring a grammar of their own.
     assert {field.name for field in fields(kind)} - named(page("docs/generation.md")) <= {"prompt", "mask"}
+
+
+@pytest.mark.parametrize("kind", [EmbedRequest, EmbedResult])
+def test_every_field_is_on_the_page_about_embedding(kind: type) -> None:
+    assert {field.name for field in fields(kind)} <= named(page("docs/embedding.md"))
+
+
+def test_what_the_package_offers_is_on_a_page() -> None:
+    texts = "".join(path.read_text("utf-8") for path in (ROOT / "docs").glob("*.md"))
+    assert [name for name in doppler_plugins.__all__ if not name.startswith("_") and name not in texts] == []
 
 
 @pytest.mark.parametrize("words", [GenerationWords, EmbeddingWords])
