@@ -3,7 +3,7 @@
     python examples/langchain_agent.py
     python examples/langchain_agent.py --model hf:google/gemma-4-E2B-it "Add 17 and 25, then set a timer for so many minutes."
 
-Needs `pip install "doppler-plugins[langchain]" langchain`. Calls are held to the tools' names and schemas while the model
+Needs `pip install ".[langchain]" langchain`. Calls are held to the tools' names and schemas while the model
 writes them, so that even the bundled model of 2 million parameters makes calls that run.
 """
 

@@ -3,7 +3,7 @@
     python examples/langchain_chat_rag.py
     python examples/langchain_chat_rag.py --model hf:google/gemma-4-E2B-it --embedding hf:google/embeddinggemma-300m
 
-Needs `pip install "doppler-plugins[langchain]"`. Two engines of one process share its memory.
+Needs `pip install ".[langchain]"`. Two engines of one process share its memory.
 """
 
 import argparse

@@ -3,7 +3,7 @@
     python examples/langchain_extraction.py
     python examples/langchain_extraction.py --model hf:google/gemma-4-E2B-it "Grace, who is 79, came too."
 
-Needs `pip install "doppler-plugins[langchain]"`. What the schema allows is all that the model can write, so that its
+Needs `pip install ".[langchain]"`. What the schema allows is all that the model can write, so that its
 arguments always validate; whether they are true is up to the model. Without `method` the answer is JSON of the schema.
 """
 

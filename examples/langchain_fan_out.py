@@ -3,7 +3,7 @@
     python examples/langchain_fan_out.py
     python examples/langchain_fan_out.py --model hf:google/gemma-4-E2B-it --at-once 8
 
-Needs `pip install "doppler-plugins[langchain]"`. Cancelling a task gives its request up at the next token.
+Needs `pip install ".[langchain]"`. Cancelling a task gives its request up at the next token.
 """
 
 import argparse

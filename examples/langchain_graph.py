@@ -3,7 +3,7 @@
     python examples/langchain_graph.py
     python examples/langchain_graph.py --model hf:google/gemma-4-E2B-it "What is 12 times 12?"
 
-Needs `pip install "doppler-plugins[langchain]" langgraph`. The node calls the model with a plain `ainvoke`; LangGraph
+Needs `pip install ".[langchain]" langgraph`. The node calls the model with a plain `ainvoke`; LangGraph
 makes a stream of it.
 """
 

@@ -3,7 +3,7 @@
     python examples/langchain_rag.py
     python examples/langchain_rag.py --model hf:google/embeddinggemma-300m --dimensions 256 "Why is the sky red?"
 
-Needs `pip install "doppler-plugins[langchain]"`. No chat model and no key: the last step is the finished prompt.
+Needs `pip install ".[langchain]"`. No chat model and no key: the last step is the finished prompt.
 """
 
 import argparse

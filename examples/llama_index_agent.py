@@ -3,7 +3,7 @@
     python examples/llama_index_agent.py
     python examples/llama_index_agent.py --model hf:google/gemma-4-E2B-it "Add 17 and 25, then set a timer for so many minutes."
 
-Needs `pip install "doppler-plugins[llama-index]"`. Calls are held to the tools' names and schemas while the model writes
+Needs `pip install ".[llama-index]"`. Calls are held to the tools' names and schemas while the model writes
 them, so that even the bundled model of 2 million parameters makes calls that run.
 """
 

@@ -3,7 +3,7 @@
     python examples/llama_index_chat_rag.py
     python examples/llama_index_chat_rag.py --model hf:google/gemma-4-E2B-it --embedding hf:google/embeddinggemma-300m
 
-Needs `pip install "doppler-plugins[llama-index]"`. `use_doppler` sets both models, and the tokenizer that LlamaIndex counts with.
+Needs `pip install ".[llama-index]"`. `use_doppler` sets both models, and the tokenizer that LlamaIndex counts with.
 """
 
 import argparse

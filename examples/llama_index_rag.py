@@ -3,7 +3,7 @@
     python examples/llama_index_rag.py
     python examples/llama_index_rag.py --model hf:google/embeddinggemma-300m --dimensions 256 "Why is the sky red?"
 
-Needs `pip install "doppler-plugins[llama-index]"`. No LLM and no key: it ends with the passages.
+Needs `pip install ".[llama-index]"`. No LLM and no key: it ends with the passages.
 """
 
 import argparse
