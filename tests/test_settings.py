@@ -42,9 +42,19 @@ def test_paths_may_be_path_objects_and_sizes_numpys() -> None:
         ("CACHE_DIR", "a\0b"),
     ],
 )
-def test_a_variable_without_meaning_is_refused(variable: str, value: str) -> None:
-    with pytest.raises(SettingsError, match=rf"(?i){variable}="):
-        EngineSettings.from_environment({f"DOPPLER_PLUGINS_{variable}": value})
+def test_a_variable_without_meaning_is_refused_by_its_name(variable: str, value: str) -> None:
+    environment = {f"DOPPLER_PLUGINS_{variable}": value}
+    with pytest.raises(SettingsError, match=rf"^DOPPLER_PLUGINS_{variable}(=|: {variable.lower()}=)"):
+        EngineSettings.from_environment(environment)
+    with pytest.raises(SettingsError, match=r"^slots=0"):
+        EngineSettings.from_environment({}, slots=0)
+
+
+def test_what_is_given_stands_in_for_a_variable_without_meaning() -> None:
+    environment = {"DOPPLER_PLUGINS_DEVICE": "abacus"}
+    assert EngineSettings.from_environment(environment, device="numpy").device == "numpy"
+    with pytest.raises(SettingsError, match=r"^device='gpu'"):
+        EngineSettings.from_environment(environment, device="gpu")
 
 
 def test_an_unknown_setting_is_refused_with_the_known_ones() -> None:

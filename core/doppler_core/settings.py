@@ -82,8 +82,14 @@ class EngineSettings:
         for name, read in _VARIABLES.items():
             if (text := environment.get(variable(name))) not in (None, ""):
                 found[name] = read(variable(name), text)
-        found.update({name: value for name, value in arguments.items() if value is not None})
-        return replace(cls(), **found)  # type: ignore[arg-type]
+        given = {name: value for name, value in arguments.items() if value is not None}
+        try:
+            return replace(cls(), **found | given)  # type: ignore[arg-type]
+        except SettingsError as error:
+            name = str(error).partition("=")[0]
+            if name in given or name not in found:
+                raise
+            raise SettingsError(f"{variable(name)}: {error}") from None
 
 
 _NAMES = ("device", "kernel_profile", "precision", "revision")
