@@ -101,3 +101,13 @@ def test_every_hook_has_one_row_with_its_arguments() -> None:
     }
     found = [names[0] for _, _, names in rows("hook")]
     assert found == [f"{name}({', '.join(arguments)})" for name, arguments in specs.items()]
+
+
+def test_every_option_says_in_the_help_what_it_does() -> None:
+    silent = [
+        f"{name} {param.opts[0]}"
+        for name, command in commands()
+        for param in command.params
+        if isinstance(param, click.Option) and not (param.help or "").endswith(".")
+    ]
+    assert silent == []

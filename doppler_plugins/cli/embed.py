@@ -40,7 +40,13 @@ _BATCH = 256  # texts of one request: enough to pack steps well, few enough to s
 @click.option("--prompt", help="The prompt word for word; '' = none.")
 @click.option("--dimensions", type=click.IntRange(min=1), help="Length of a vector; without it, all.")
 @click.option("--truncate", is_flag=True, help="Cut texts that are too long instead of failing.")
-@click.option("--output-dtype", type=click.Choice(["float32", "int8", "binary"]), default="float32")
+@click.option(
+    "--output-dtype",
+    type=click.Choice(["float32", "int8", "binary"]),
+    default="float32",
+    show_default=True,
+    help="Of a vector's numbers; binary: sign bits, eight in each.",
+)
 @click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path), help="A .npy or .jsonl file for the vectors."
 )

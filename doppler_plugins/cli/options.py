@@ -42,7 +42,9 @@ _ENGINE = {
         help="Sequences that a generating model works on at once; without it 4.",
     ),
     "memory_limit": click.option(
-        "--memory-limit", type=click.IntRange(min=1), help="Bytes the engine may use."
+        "--memory-limit",
+        type=click.IntRange(min=1),
+        help="Bytes that all engines of the process may use; without it 80 % of what is free.",
     ),
 }
 _MACHINE = {
