@@ -3,17 +3,15 @@
 JSON Schema looks for a pattern anywhere in a text, and its anchors say otherwise; a grammar has no anchors.
 """
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from doppler_core.errors import InputError
+from doppler_core.text.grammar.expression import Branch, Refused, read_expression
 from doppler_core.text.grammar.library_check import regex_fault
 from doppler_core.text.grammar.schema_keys import fault
 
 _ANY = "(?s:.*)"
-# What parts a pattern: an escape, a class of characters, and what stands for itself.
-_PIECE = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
-
 _BYTE = "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 _IPV4 = rf"{_BYTE}(\.{_BYTE}){{3}}"
 _GROUP = "[0-9a-fA-F]{1,4}"
@@ -61,12 +59,6 @@ _SAYING = (
     ),
     *("int32", "int64", "float", "double", "decimal", "color", "regex"),
 )
-# Whoever checks the text may know fewer digits, letters or spaces than the library does, or more: what is allowed is one
-# that everybody knows, what is forbidden is all that anybody does.
-_FEW = {r"\d": "0-9", r"\w": "0-9A-Za-z_", r"\s": r" \t\n\r\f\v"}
-_MANY = {r"\w": r"\w\p{N}", r"\s": r"\s\x1c-\x1f"}
-_NOT = {short.upper(): f"[^{many}]" for short, many in _MANY.items()}
-
 # What pydantic writes for a Decimal looks ahead; the same without.
 _WITHOUT_LOOKING = {r"^(?!^[-+.]*$)[+-]?0*\d*\.?\d*$": r"^[+-]?(\d+\.?\d*|\.\d+)$"}
 
@@ -85,40 +77,26 @@ def whole_pattern(pattern: str, path: str) -> str:
 
     InputError: it can't be held: look-around, back-references, anchors but at its ends.
     """
-    pattern = _WITHOUT_LOOKING.get(pattern, pattern)
-    whole = "|".join(_anchored(branch) for branch in _branches(pattern))
+    try:
+        expression = read_expression(_WITHOUT_LOOKING.get(pattern, pattern))
+    except Refused as error:
+        raise _cant(pattern, path, str(error)) from None
+    if expression.is_disputed and not regex_fault(pattern):
+        raise _cant(
+            pattern, path, r"a [, &&, -- or ~~ in a class, which some read as sets: write \[, \&, \-, \~"
+        )
+    whole = "|".join(_whole(branch) for branch in expression.branches)
     if whole_fault := regex_fault(whole):
-        raise fault(path, "pattern", f"{pattern[:100]!r} can't be held by a grammar: {whole_fault}")
+        raise _cant(pattern, path, whole_fault)
     return whole
 
 
-def _branches(pattern: str) -> Iterator[list[str]]:
-    """The pieces of each alternative at the top."""
-    branch: list[str] = []
-    depth = 0
-    for match in _PIECE.finditer(pattern):
-        piece = match[0]
-        depth += (piece == "(") - (piece == ")")
-        if piece == "|" and depth == 0:
-            yield branch
-            branch = []
-        else:
-            branch.append(_plain(piece))
-    yield branch
+def _whole(branch: Branch) -> str:
+    return f"{'' if branch.begins else _ANY}(?:{branch.body}){'' if branch.ends else _ANY}"
 
 
-def _plain(piece: str) -> str:
-    """A piece, its short forms of many characters written out."""
-    if not piece.startswith("[") or len(piece) == 1:
-        return _NOT.get(piece, f"[{_FEW[piece]}]" if piece in _FEW else piece)
-    known = _MANY if piece.startswith("[^") else _FEW | _NOT
-    return re.sub(r"\\.", lambda match: known.get(match[0], match[0]), piece, flags=re.DOTALL)
-
-
-def _anchored(pieces: list[str]) -> str:
-    begins, ends = pieces[:1] == ["^"], pieces[-1:] == ["$"]
-    inner = "".join(pieces[begins : len(pieces) - ends])
-    return f"{'' if begins else _ANY}(?:{inner}){'' if ends else _ANY}"
+def _cant(pattern: str, path: str, why: str) -> InputError:
+    return fault(path, "pattern", f"{pattern[:100]!r} can't be held by a grammar: {why}")
 
 
 def text_schema(least: int, most: int | None, patterns: Sequence[str]) -> dict[str, Any]:
