@@ -111,7 +111,13 @@ def embed(
     if as_json:
         emit(summary | ({"vectors": writer.collected} if out is None else {"out": str(out)}), True, [])
     elif out is not None:
-        emit(None, False, [f"{out}: {total.texts} vectors of {total.tokens} tokens, {summary['device']}"])
+        emit(
+            None,
+            False,
+            [
+                f"{out}: {total.texts} vector{'' if total.texts == 1 else 's'} of {total.tokens} tokens, {summary['device']}"
+            ],
+        )
     for source in total.truncated:
         click.echo(f"cut to the model's length: {source}", err=True)
 
