@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 from doppler_core.text.grammar.form import JsonSchema
 from doppler_core.text.grammar.table import TokenTable
 from doppler_core.text.tokenizer import Tokenizer
-from tests.grammars import Schema, drawn, open_table, random_schema, text_of
+from tests.grammars import Schema, drawn, open_table, random_schema, record, text_of
 
 Opened = tuple[Tokenizer, TokenTable]
 
@@ -40,20 +40,6 @@ def test_three_hundred_texts_of_random_tokens_validate_against_their_random_sche
 ODD = "".join(map(chr, range(32))) + '\x7f\\u0041"\\'
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {"enum": [f"value {number}" for number in range(5000)]},
-        {"enum": [*range(3000), None, True, [1, 2], {"a": "b"}]},
-        {"type": "array", "prefixItems": [{"type": "boolean"}] * 1200, "items": False},
-        {"type": "array", "prefixItems": [{"type": "boolean"}] * 1200, "items": False, "minItems": 1200},
-        {"enum": [ODD]},
-        {"type": "object", "properties": {ODD: {"const": ODD}}, "required": [ODD]},
-    ],
-    ids=["many texts", "many values", "optional places", "places", "odd text", "odd key"],
-)
-def test_a_schema_of_thousands_and_one_of_control_characters_can_be_held(
-    schema: Schema, opened: Opened
-) -> None:
-    for seed in range(3):
-        check(schema, text_of(opened[0], drawn(*opened, JsonSchema(schema), seed, most=20_000)))
+@pytest.mark.parametrize("schema", [{"enum": [ODD]}, record(ODD, {"const": ODD})], ids=["text", "key"])
+def test_a_schema_of_control_characters_can_be_held(schema: Schema, opened: Opened) -> None:
+    check(schema, text_of(opened[0], drawn(*opened, JsonSchema(schema), 1)))

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from doppler_core.errors import InputError
 from doppler_core.text.chat.form import Control, Piece
 from doppler_core.text.chat.gemma4_marks import QUOTE
 from doppler_core.text.chat.gemma4_values import in_order, key_pieces, value_pieces
@@ -18,6 +19,7 @@ from doppler_core.text.grammar.notation import Rules
 from doppler_core.text.grammar.shape import Text
 
 _QUOTE = QUOTE.token
+_MOST_QUOTING = 500  # a parser stops at 2,000 places that it may be in, and has others
 
 
 class CallNotation:
@@ -54,11 +56,21 @@ anykey: KEY | {_QUOTE} TEXT {_QUOTE}
         return f"{_QUOTE} {terminal} {_QUOTE}"
 
     def one_of(self, values: Sequence[Any], rules: Rules) -> str:
-        texts = [value for value in values if isinstance(value, str) and value]
-        found = [literal(value_pieces(value)) for value in values if not isinstance(value, str) or not value]
-        if texts:
-            found.append(f"{_QUOTE} {rules.terminal(' | '.join(map(lark_string, texts)))} {_QUOTE}")
-        return " | ".join(found)
+        # Terminals, as far as there are no control tokens in between: a parser has no room for thousands of alternatives.
+        texts = [lark_string(value) for value in values if isinstance(value, str) and value]
+        others = [list(value_pieces(value)) for value in values if not isinstance(value, str) or not value]
+        bare = [literal(pieces) for pieces in others if all(isinstance(piece, str) for piece in pieces)]
+        quoting = [
+            literal(pieces) for pieces in others if not all(isinstance(piece, str) for piece in pieces)
+        ]
+        if len(quoting) > _MOST_QUOTING:
+            raise InputError(
+                f"grammar: {len(quoting)} lists or objects that hold texts are the values of an enum or const, and "
+                f"{_MOST_QUOTING} is the most that a tool's grammar can hold: number them, and ask for the number"
+            )
+        terminals = [rules.terminal(" | ".join(bare))] if bare else []
+        terminals += [f"{_QUOTE} {rules.terminal(' | '.join(texts))} {_QUOTE}"] if texts else []
+        return " | ".join([*quoting, *terminals])
 
 
 def literal(pieces: Iterable[Piece]) -> str:

@@ -5,10 +5,11 @@
 
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import unquote
 
+from doppler_core.errors import InputError
 from doppler_core.text.chat.json_values import MOST_DEEP
 from doppler_core.text.grammar.schema_keys import COMBINING, KEYS, canonical, fault, is_a, limits
 from doppler_core.text.grammar.schema_merge import Limits, merged
@@ -65,7 +66,7 @@ def alternatives(
         if key == "oneOf" and checked:
             _check_apart(root, branches, path)
         if branches:
-            all_of.append(list(itertools.chain(*branches)))
+            all_of.append(_gathered(itertools.chain(*branches)))
     mine = [found]
     for group in all_of:
         mine = [both for one in mine for other in group if (both := merged(one, other, path)) is not None]
@@ -74,17 +75,44 @@ def alternatives(
     return mine + nothing
 
 
+def _gathered(schemas: Iterable[Limits]) -> list[Limits]:
+    """The same, those that differ in their values alone as one: thousands of const are an enum."""
+    listed: dict[str, Limits] = {}
+    others: list[Limits] = []
+    for schema in schemas:
+        if "enum" in schema:
+            beside = {key: value for key, value in schema.items() if key != "enum"}
+            listed.setdefault(canonical(beside), {**beside, "enum": []})["enum"] += schema["enum"]
+        else:
+            others.append(schema)
+    return [*listed.values(), *others]
+
+
 def _check_apart(root: Mapping[str, Any], branches: list[list[Limits]], path: str) -> None:
     """InputError where a value may fit two branches of a oneOf, which only a look at the whole value could tell."""
-    for (index, one), (place, other) in itertools.combinations(enumerate(branches), 2):
-        for left, right in itertools.product(one, other):
-            if not _apart(root, left, right, path):
-                raise fault(
-                    path,
-                    "oneOf",
-                    f"a value may fit both {index} and {place}: write anyOf, or give each a property with a const of its "
-                    "own that is required",
-                )
+    known: dict[str, int] = {}
+    for index, branch in enumerate(branches):
+        for value in itertools.chain(*(one.get("enum", ()) for one in branch)):
+            if (place := known.setdefault(canonical(value), index)) != index:
+                raise _not_apart(place, index, path)
+    schemas = [(index, one) for index, branch in enumerate(branches) for one in _gathered(branch)]
+    others = [one for one in schemas if "enum" not in one[1]]
+    listed = [one for one in schemas if "enum" in one[1]]
+    for (index, one), (place, other) in [
+        *itertools.combinations(others, 2),
+        *itertools.product(others, listed),
+    ]:
+        if index != place and not _apart(root, one, other, path):
+            raise _not_apart(min(index, place), max(index, place), path)
+
+
+def _not_apart(one: int, other: int, path: str) -> InputError:
+    return fault(
+        path,
+        "oneOf",
+        f"a value may fit both {one} and {other}: write anyOf, or give each a property with a const of its own that is "
+        "required",
+    )
 
 
 def _apart(root: Mapping[str, Any], one: Limits, other: Limits, path: str, deep: int = _DEEP) -> bool:

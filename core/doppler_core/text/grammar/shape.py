@@ -92,12 +92,16 @@ class Shapes:
 
 
 def either(shapes: list[Shape]) -> Shape:
-    """Any of these, an Either within taken apart; the one shape itself where there is but one."""
+    """Any of these, an Either within taken apart, and all values together; the one shape itself where there is but one."""
     flat: dict[str, Shape] = {}
+    values: dict[str, Any] = {}
     for shape in shapes:
         for one in shape.shapes if isinstance(shape, Either) else (shape,):
-            flat.setdefault(repr(one), one)  # == takes 1 and True for one value
-    found = tuple(flat.values())
+            if isinstance(one, OneOf):
+                values |= {repr(value): value for value in one.values}  # == takes 1 and True for one value
+            else:
+                flat.setdefault(repr(one), one)
+    found = (*([OneOf(tuple(values.values()))] if values else []), *flat.values())
     return found[0] if len(found) == 1 else Either(found)
 
 
