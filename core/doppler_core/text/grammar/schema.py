@@ -9,13 +9,16 @@ from typing import Any
 
 from doppler_core.errors import InputError
 from doppler_core.text.chat.json_values import json_object
+from doppler_core.text.grammar.possible import possible
 from doppler_core.text.grammar.schema_alternatives import alternatives, target
-from doppler_core.text.grammar.schema_keys import COMBINING, canonical, limits
+from doppler_core.text.grammar.schema_keys import COMBINING, Contradiction, canonical, limits
+from doppler_core.text.grammar.schema_merge import Limits
 from doppler_core.text.grammar.schema_plain import plain_shape
-from doppler_core.text.grammar.shape import NOTHING, Anything, Named, Shape, Shapes, either, has_a_value
+from doppler_core.text.grammar.shape import NOTHING, Anything, Named, Shape, Shapes, either
 
 # Definitions, and schemas merged out of several: those can be many more than somebody wrote.
 _MOST_NAMED = 2000
+_NO_VALUE = "no value fits it: its keys contradict each other, or it refers to itself without an end"
 
 
 def read_schema(schema: Mapping[str, Any], where: str = "schema") -> Shapes:
@@ -26,12 +29,9 @@ def read_schema(schema: Mapping[str, Any], where: str = "schema") -> Shapes:
     """
     reader = _Reader(json_object(schema, where))
     try:
-        root = reader.shape(reader.root, "#")
-        reader.read_named()
-        reader.check(root)
+        return reader.shapes()
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
-    return Shapes(root, reader.named)
 
 
 class _Reader:
@@ -40,6 +40,16 @@ class _Reader:
         self.named: dict[str, Shape] = {}
         self._names: dict[str, str] = {}
         self._waiting: list[tuple[str, Any, str]] = []
+        self._contradictions: list[Contradiction] = []
+
+    def shapes(self) -> Shapes:
+        """All that the root is."""
+        root = self.shape(self.root, "#")
+        self._read_named()
+        found = possible(Shapes(root, self.named))
+        if found is None:
+            raise next(iter(self._contradictions), InputError(_NO_VALUE))
+        return found
 
     def shape(self, schema: Any, path: str) -> Shape:
         """The shape of a schema that stands at `path`."""
@@ -59,24 +69,22 @@ class _Reader:
         if found.keys() == {"oneOf"}:
             alternatives(self.root, found, path)  # for its check that no two of them hold at once
             return either([self.shape(one, f"{path}/oneOf/{at}") for at, one in enumerate(found["oneOf"])])
-        return None if {*COMBINING, "nullable"} & found.keys() else plain_shape(found, path, self.shape)
+        return None if {*COMBINING, "nullable"} & found.keys() else self._plain(found, path)
 
-    def read_named(self) -> None:
+    def _plain(self, keys: Limits, path: str) -> Shape:
+        """The shape of keys that combine nothing; of those that contradict each other it is NOTHING, and why is kept."""
+        try:
+            return plain_shape(keys, path, self.shape)
+        except Contradiction as error:
+            self._contradictions.append(error)
+            return NOTHING
+
+    def _read_named(self) -> None:
         """Read what the shapes so far have named, and what that names."""
         while self._waiting:
             name, schema, path = self._waiting.pop()
             shape = self._as_it_stands(schema, path)
             self.named[name] = self._merged(schema, path) if shape is None else shape
-
-    def check(self, root: Shape) -> None:
-        """InputError where the root, or something that it refers to, has no value of finite depth."""
-        known: set[str] = set()
-        while more := {name for name in self.named.keys() - known if has_a_value(self.named[name], known)}:
-            known |= more
-        if not (self.named.keys() <= known and has_a_value(root, known)):
-            raise InputError(
-                "no value fits it: its keys contradict each other, or it refers to itself without an end"
-            )
 
     def _name(self, key: str, schema: Any, path: str) -> Named:
         """The shape of a schema by a name; it may refer to itself. key: what tells it from others."""
@@ -89,4 +97,4 @@ class _Reader:
         return Named(name)
 
     def _merged(self, schema: Any, path: str) -> Shape:
-        return either([plain_shape(one, path, self.shape) for one in alternatives(self.root, schema, path)])
+        return either([self._plain(one, path) for one in alternatives(self.root, schema, path)])

@@ -28,6 +28,10 @@ _SAYING = (
 )
 
 
+class Contradiction(InputError):
+    """Keys that leave no value: what has them can't be there, and whatever has to have it neither."""
+
+
 def fault(path: str, key: str, why: str) -> InputError:
     """What is wrong with a key of the schema at `path`."""
     return InputError(f"{path}: {key}: {why}")

@@ -6,10 +6,10 @@ How those within it are read is for its caller to say.
 from collections.abc import Callable
 from typing import Any
 
-from doppler_core.text.grammar.library_check import schema_fault
+from doppler_core.text.grammar.library_check import nothing_fits, schema_fault
 from doppler_core.text.grammar.number_limits import has_number, number_schema
 from doppler_core.text.grammar.pattern import format_pattern, text_schema, whole_pattern
-from doppler_core.text.grammar.schema_keys import KEYS, NUMBER_KEYS, fault, is_a
+from doppler_core.text.grammar.schema_keys import KEYS, NUMBER_KEYS, Contradiction, fault, is_a
 from doppler_core.text.grammar.schema_merge import Limits
 from doppler_core.text.grammar.shape import (
     NOTHING,
@@ -76,14 +76,18 @@ class _Plain:
         form = format_pattern(self._keys["format"], self._path) if "format" in self._keys else None
         if form is not None:
             patterns.append(form)
-        if patterns and schema_fault(text_schema(least, most, patterns)):
-            key = "pattern" if "pattern" in self._keys else "format"
-            raise fault(self._path, key, "no text matches all that holds at once")
+        key, schema = "pattern" if "pattern" in self._keys else "format", text_schema(least, most, patterns)
+        if patterns and nothing_fits(schema):
+            raise Contradiction(f"{self._path}: {key}: no text matches all that holds at once")
+        if patterns and (why := schema_fault(schema)):
+            raise fault(self._path, key, why)
         return Text(least, most, tuple(patterns))
 
     def _number(self, whole: bool = False) -> Shape:
         limits = {key: self._keys[key] for key in NUMBER_KEYS if key in self._keys}
         if not has_number(limits, whole):
+            return NOTHING
+        if "multipleOf" in limits and nothing_fits(number_schema(whole, limits)):
             return NOTHING
         if "multipleOf" in limits and (why := schema_fault(number_schema(whole, limits))):
             raise fault(self._path, "multipleOf", why)
@@ -104,12 +108,7 @@ class _Plain:
             self._read(one, f"{self._path}/prefixItems/{at}")
             for at, one in enumerate(self._keys.get("prefixItems", ()))
         ]
-        rest = self._optional("items", not first)
-        if NOTHING in first:
-            first, rest = first[: first.index(NOTHING)], None
-        if rest is None and least > len(first):
-            return NOTHING
-        return List(tuple(first[:most]), rest, least, most)
+        return List(tuple(first[:most]), self._optional("items", not first), least, most)
 
     def _object(self) -> Shape:
         least, most = self._counts("minProperties", "maxProperties")
@@ -120,20 +119,16 @@ class _Plain:
             name: self._keys.get("additionalProperties", True) for name in required if name not in listed
         }
         keys = {name: self._read(one, f"{self._path}/properties/{name}") for name, one in listed.items()}
-        if any(keys[name] == NOTHING for name in required):
-            return NOTHING
-        never = tuple(name for name, shape in keys.items() if shape == NOTHING) if rest else ()
-        keys = {name: shape for name, shape in keys.items() if shape != NOTHING}
-        if keys or rest is None:
-            self._check_counts(least, most, len(required), None if rest else len(keys))
-            return Record(tuple(keys.items()), frozenset(required), rest, never=never)
+        if (able := sum(shape != NOTHING for shape in keys.values())) or required or rest is None:
+            self._check_counts(least, most, len(required), None if rest else able)
+            return Record(tuple(keys.items()), frozenset(required), rest)
         if least > 1:
             raise fault(
                 self._path,
                 "minProperties",
                 "a grammar can't tell that keys differ: 1 is the most it can hold",
             )
-        return Record((), frozenset(), rest, least, most, never)
+        return Record(tuple(keys.items()), frozenset(), rest, least, most)
 
     def _check_counts(self, least: int, most: int | None, required: int, listed: int | None) -> None:
         if least > required:
@@ -149,5 +144,5 @@ class _Plain:
     def _counts(self, low: str, high: str) -> tuple[int, int | None]:
         least, most = int(self._keys.get(low, 0)), self._keys.get(high)
         if most is not None and least > most:
-            raise fault(self._path, low, f"{least} is more than {high}, which is {most}")
+            raise Contradiction(f"{self._path}: {low}: {least} is more than {high}, which is {most}")
         return least, None if most is None or most > _MANY else int(most)

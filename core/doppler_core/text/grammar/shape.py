@@ -103,19 +103,3 @@ def either(shapes: list[Shape]) -> Shape:
                 flat.setdefault(repr(one), one)
     found = (*([OneOf(tuple(values.values()))] if values else []), *flat.values())
     return found[0] if len(found) == 1 else Either(found)
-
-
-def has_a_value(shape: Shape, known: set[str]) -> bool:
-    """Whether some value of finite depth has the shape. known: names of those that have one."""
-    match shape:
-        case Named(name):
-            return name in known
-        case Either(shapes):
-            return any(has_a_value(one, known) for one in shapes)
-        case List(first, rest, least):
-            needed = [*first[:least], *([rest] if least > len(first) and rest is not None else [])]
-            return all(has_a_value(one, known) for one in needed)
-        case Record(keys, required, rest, least):
-            needed = [one for key, one in keys if key in required]
-            return all(has_a_value(one, known) for one in [*needed, *([rest] if least and rest else [])])
-    return True
