@@ -174,6 +174,17 @@ def test_tokens_of_a_conversation_are_counted_as_they_are_run(engine: Engine) ->
     assert engine.count_tokens(list(TURNS), tools=list(TOOLS)) > engine.count_tokens(TURNS)
 
 
+def test_what_a_request_says_of_its_prompt_is_counted_too(engine: Engine) -> None:
+    said = ({}, {"thinking": True}, {"tools": TOOLS}, {"thinking": True, "tools": TOOLS})
+    for fields in (*said, {"chat_format": "gemma4"}):
+        usage = engine.generate(ASKED, **fields, max_tokens=0).usage
+        assert engine.count_tokens(ASKED, **fields) == usage.prompt_tokens
+    assert len({engine.count_tokens(ASKED, **fields) for fields in said}) == len(said)
+    for wrong in ({"thinking": 1}, {"chat_format": "gemma9"}, {"tools": ["add"]}):
+        with pytest.raises(InputError, match=next(iter(wrong)).rstrip("s")):
+            engine.count_tokens(ASKED, **wrong)
+
+
 def test_an_answer_after_a_tools_result_keeps_to_its_grammar_behind_a_thought(engine: Engine) -> None:
     for thinking in (False, True):
         found = engine.generate(TURNS, tools=TOOLS, tool_choice="none", grammar=Regex("it is [0-9]{2}"), thinking=thinking, max_tokens=60, temperature=0)  # fmt: skip

@@ -75,7 +75,7 @@ class CountingDriver:
 
     def warmup(self) -> None: ...
 
-    def count_tokens(self, text: str, prompt_name: str | None = None, tools: Sequence[object] = ()) -> int:
+    def count_tokens(self, text: str, prompt_name: str | None = None, **fields: object) -> int:
         return len(text)
 
 

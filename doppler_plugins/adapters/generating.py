@@ -5,10 +5,9 @@ passed timeout give the request up. It knows no framework.
 """
 
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 from doppler_core.engine.engine import Engine
 from doppler_core.engine.handle import Handle
@@ -99,10 +98,15 @@ async def astream(
             _give_up([handle])
 
 
-def count_tokens(lazy: LazyEngine, prompt: Any, tools: Sequence[Mapping[str, Any]] = ()) -> int:
-    """Tokens of a text, or of a conversation with its tools, as the model runs them."""
+def count_tokens(lazy: LazyEngine, request: GenerateRequest) -> int:
+    """Tokens of a request's prompt, as the model runs it."""
     with lazy.using() as engine:
-        return engine.count_tokens(prompt, tools=tuple(tools))
+        return engine.count_tokens(
+            request.prompt,
+            tools=request.tools,
+            thinking=request.thinking,
+            chat_format=request.chat_format,
+        )
 
 
 def token_ids(lazy: LazyEngine, text: str) -> list[int]:

@@ -12,7 +12,7 @@ from pydantic import model_validator
 from doppler_core.engine.request import GenerateResult
 from doppler_plugins.adapters import generating
 from doppler_plugins.adapters.extras import missing_extra
-from doppler_plugins.adapters.generation_words import GenerationWords
+from doppler_plugins.adapters.generation_words import GenerationWords, request_of
 from doppler_plugins.adapters.tools import chosen_tool
 
 try:
@@ -128,7 +128,8 @@ class ChatDoppler(GenerationWords, BaseChatModel):
     def get_num_tokens_from_messages(
         self, messages: Sequence[BaseMessage], tools: Sequence[Any] | None = None
     ) -> int:
-        """Tokens of a conversation as this model runs it: chat format, tools, and the turn it would begin, included.
+        """Tokens of a conversation as this model runs it: chat format, thinking, tools, and the turn it would begin,
+        included: the `input_tokens` of the same call.
 
         A part of a conversation that no model could go on from (it begins with a tool's result, or ends with a call)
         is counted as the shortest one that holds it.
@@ -136,8 +137,9 @@ class ChatDoppler(GenerationWords, BaseChatModel):
         if not messages:
             return 0
         with translated():
-            prompt = countable(core_messages(messages))
-            return generating.count_tokens(self._lazy, prompt, tool_mappings(tools or ()))
+            offered = tuple(tool_mappings(tools or ()))
+            request = request_of(self, countable(core_messages(messages)), {}, tools=offered)
+            return generating.count_tokens(self._lazy, request)
 
     @property
     def _llm_type(self) -> str:

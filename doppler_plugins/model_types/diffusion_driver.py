@@ -58,6 +58,6 @@ class DiffusionDriver:
         """Run both phases."""
         self._denoiser.warmup()
 
-    def count_tokens(self, prompt: Any, prompt_name: str | None = None, tools: Sequence[Any] = ()) -> int:
+    def count_tokens(self, prompt: Any, prompt_name: str | None = None, **fields: Any) -> int:
         """Tokens of a text or a conversation as a prompt, begin token included; this model has no named prompts."""
-        return self._prompts.count(prompt, prompt_name, tools)
+        return self._prompts.count(prompt, prompt_name, **fields)

@@ -129,12 +129,13 @@ class EmbeddingDriver:
             self._phase, rows, np.array([[0, 2, self._capabilities.dimensions[0], 0]], np.uint32)
         )
 
-    def count_tokens(self, prompt: Any, prompt_name: str | None = None, tools: Sequence[Any] = ()) -> int:
+    def count_tokens(self, prompt: Any, prompt_name: str | None = None, **fields: Any) -> int:
         """Tokens of a text behind the named prompt (None: behind none), begin and end tokens included."""
         if not isinstance(prompt, str):
             raise InputError(f"the text is {type(prompt).__name__}: expected a str")
-        if tools:
-            raise InputError("tools: this model embeds text, and calls none")
+        for name, value in fields.items():
+            if value:
+                raise InputError(f"{name}: this model embeds text, and holds no conversation")
         named = "" if prompt_name is None else choose_prompt(self._prompts, prompt_name)
         return len(self._tokenizer.encode(prompted(prompt, named)))
 

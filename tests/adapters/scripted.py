@@ -124,7 +124,7 @@ class Driver:
     def warmup(self) -> None:
         pass
 
-    def count_tokens(self, text: str, prompt_name: str | None = None, tools: Sequence[Any] = ()) -> int:
+    def count_tokens(self, text: str, prompt_name: str | None = None, **fields: object) -> int:
         return len(text.split())
 
 

@@ -206,7 +206,8 @@ class Driver:
             raise InputError("drafts: this model makes one token after the other")
         if request.tools and not script.capabilities.tools:
             raise InputError("tools: this model has no form for them")
-        tokens = self.count_tokens(request.prompt, tools=request.tools)
+        fields = {"thinking": request.thinking, "chat_format": request.chat_format}
+        tokens = self.count_tokens(request.prompt, tools=request.tools, **fields)
         if tokens > script.capabilities.context_length:
             raise TextTooLongError(f"the prompt has {tokens} tokens", tokens=tokens)
         script.requests.append(request)
@@ -224,8 +225,12 @@ class Driver:
     def warmup(self) -> None:
         pass
 
-    def count_tokens(self, prompt: Any, prompt_name: str | None = None, tools: Sequence[Any] = ()) -> int:
-        return len(text_of(prompt).split()) + len(str(list(tools)).split()) - 1
+    def count_tokens(self, prompt: Any, prompt_name: str | None = None, **fields: Any) -> int:
+        asked = GenerateRequest(prompt, **fields)
+        beside = (
+            len(str(list(asked.tools)).split()) - 1 + 5 * asked.thinking + 3 * (asked.chat_format == "gemma3")
+        )
+        return len(text_of(prompt).split()) + beside
 
 
 def text_of(prompt: Any) -> str:

@@ -104,10 +104,13 @@ class Engine:
         prompt: str | Iterable[int] | Iterable[Message | Mapping[str, Any]],
         prompt_name: str | None = None,
         tools: Iterable[Tool | Mapping[str, Any]] = (),
+        thinking: bool = False,
+        chat_format: str | None = None,
     ) -> int:
-        """Tokens of a text as this model runs it, with the named prompt in front of it; or of a conversation, with the
-        tools that it is offered."""
-        return self._driver.count_tokens(_whole(prompt), prompt_name, tuple(tools))
+        """Tokens of a text as this model runs it, with the named prompt in front of it; or of a conversation, as a request
+        with these tools, this thinking and this chat format has it."""
+        fields = {"tools": tuple(tools), "thinking": thinking, "chat_format": chat_format}
+        return self._driver.count_tokens(_whole(prompt), prompt_name, **fields)
 
     def warmup(self) -> None:
         """Compile every kernel and touch every weight before the first request."""

@@ -46,9 +46,9 @@ class Driver(Protocol):
     def warmup(self) -> None:
         """Run every phase once, so that no request pays for compiling kernels."""
 
-    def count_tokens(self, prompt: Any, prompt_name: str | None = None, tools: Sequence[Any] = ()) -> int:
-        """Tokens of a text, or of a conversation with its tools, as a request of this model would run it. Called from
-        any thread."""
+    def count_tokens(self, prompt: Any, prompt_name: str | None = None, **fields: Any) -> int:
+        """Tokens of a text or of a conversation, as a request of this model would run it. fields: of the request, that say
+        what its prompt is: tools, thinking, chat_format. Called from any thread."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-from doppler_core.engine.generate_check import check_prompt
+from doppler_core.engine.generate_check import check_generate_request
 from doppler_core.engine.prompt_room import PromptRoom
 from doppler_core.engine.reply_reader import ReplyReader
 from doppler_core.engine.request import GenerateRequest
@@ -74,14 +74,13 @@ class Prompts:
         self._check_room([text], request, room)
         return Prompt(self._text_ids(text), ReplyReader(self.tokenizer))
 
-    def count(
-        self, prompt: Any, prompt_name: str | None = None, tools: Iterable[Tool | Mapping[str, Any]] = ()
-    ) -> int:
-        """Tokens of a text or of a conversation, begin token included, as a request with it would have them."""
+    def count(self, prompt: Any, prompt_name: str | None = None, **fields: Any) -> int:
+        """Tokens of a text or of a conversation, begin token included, as a request with these fields has them."""
         if prompt_name is not None:
             raise InputError(f"prompt_name={prompt_name!r}: a generating model has no named prompts")
-        check_prompt(prompt, self.tokenizer.vocabulary)
-        return len(self.of(GenerateRequest(prompt, tools=tuple(tools))).ids)
+        request = GenerateRequest(prompt, **fields)
+        check_generate_request(request, self.tokenizer.vocabulary)
+        return len(self.of(request).ids)
 
     def ids_of(self, tokens: Iterable[str]) -> set[int]:
         """The ids of a chat format's tokens, as far as the tokenizer has them."""

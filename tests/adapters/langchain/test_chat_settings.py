@@ -269,6 +269,12 @@ def test_tokens_are_counted_as_the_model_counts_them(chat_script: ScriptedChat) 
     with_tools = model.get_num_tokens_from_messages(messages, tools=[tool])
     assert with_tools == model.bind(tools=[tool]).invoke(messages).usage_metadata["input_tokens"]
     assert with_tools > model.get_num_tokens_from_messages(messages)
+    for words in ({"thinking": True}, {"chat_format": "gemma3"}, {"thinking": True, "chat_format": "gemma3"}):
+        changed = model.model_copy(update=words)
+        counted = changed.get_num_tokens_from_messages(messages, tools=[tool])
+        assert (
+            counted == changed.bind(tools=[tool]).invoke(messages).usage_metadata["input_tokens"] > with_tools
+        )
     assert model.get_num_tokens("a \ud800") == model.get_num_tokens("a \ufffd")
     custom = ChatDoppler(model="scripted", custom_get_token_ids=lambda text: [1] * 99)
     assert custom.get_num_tokens("a") == 99
