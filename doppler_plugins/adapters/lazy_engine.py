@@ -20,6 +20,9 @@ from doppler_plugins.handle import EngineHandle
 
 logger = logging.getLogger(__name__)
 
+#: Seconds for which an event loop may stand still untold. An engine that another object has open is there in less.
+MOMENT = 0.1
+
 
 class LazyEngine:
     """A spec (model, settings, keep_alive) and, while in use, its engine.
@@ -53,7 +56,7 @@ class LazyEngine:
     def using(self) -> Iterator[Engine]:
         """The open engine, which stays open inside the block. Raises EngineClosedError after `close`."""
         opening = self._enter()
-        if not opening.done() and _on_event_loop():
+        if _on_event_loop() and wait([opening], MOMENT).not_done:
             logger.warning(
                 "%s is being opened in a coroutine, and the event loop stands still until it is: await awarmup() before",
                 self.spec[0],

@@ -14,7 +14,7 @@ from doppler_core.engine.request import Capabilities, TokenLogprob
 from doppler_core.errors import InputError, OutputError
 from doppler_core.text.chat import Message, Text
 from doppler_core.text.grammar import Regex
-from doppler_plugins.llama_index import DopplerLLM, use_doppler
+from doppler_plugins.llama_index import DopplerEmbedding, DopplerLLM, use_doppler
 from doppler_plugins.llama_index.responses import logprobs_of
 from tests.adapters.obedient import call
 from tests.adapters.scripted_chat import ScriptedChat
@@ -284,3 +284,16 @@ def test_one_call_sets_the_models_of_everything(chat_script: ScriptedChat, monke
     use_doppler(llm="scripted", embed_model="demo-embedding")
     assert Settings.llm is not llm
     assert chat_script.opened == []
+
+
+def test_a_model_in_the_others_place_changes_nothing(monkeypatch: Any) -> None:
+    before = MockLLM()
+    monkeypatch.setattr(Settings, "_llm", before)
+    llm, embedding = DopplerLLM(model="scripted"), DopplerEmbedding(model="demo-embedding")
+    for wrong, place in (
+        ({"llm": embedding, "embed_model": llm}, "llm"),
+        ({"llm": llm, "embed_model": llm}, "embed_model"),
+    ):
+        with pytest.raises(InputError, match=f"{place} is Doppler"):
+            use_doppler(**wrong)
+    assert Settings.llm is before

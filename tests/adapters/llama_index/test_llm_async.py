@@ -13,6 +13,7 @@ from llama_index.core.tools import FunctionTool
 from pydantic import BaseModel
 
 from doppler_core.errors import EngineClosedError
+from doppler_plugins.adapters.lazy_engine import MOMENT
 from doppler_plugins.llama_index import DopplerLLM
 from doppler_plugins.testing.llm_suite import gathered
 from tests.adapters.obliging import oblige
@@ -158,7 +159,7 @@ def test_an_answer_that_takes_too_long_is_a_timeout(llm: DopplerLLM, chat_script
 def test_opening_within_a_coroutine_is_told_of(
     llm: DopplerLLM, chat_script: ScriptedChat, caplog: pytest.LogCaptureFixture
 ) -> None:
-    chat_script.open_seconds = 0.05
+    chat_script.open_seconds = 3 * MOMENT
 
     async def first_asked(other: DopplerLLM, awaited: bool) -> None:
         if awaited:
@@ -166,7 +167,8 @@ def test_opening_within_a_coroutine_is_told_of(
         assert other.metadata.is_chat_model
 
     asyncio.run(first_asked(llm, awaited=True))
-    assert caplog.messages == []
+    asyncio.run(first_asked(llm.model_copy(), awaited=False))
+    assert caplog.messages == [], "it is open already"
     asyncio.run(first_asked(llm.model_copy(update={"precision": "f16"}), awaited=False))
     (message,) = caplog.messages
     assert message.startswith("scripted is being opened in a coroutine")
