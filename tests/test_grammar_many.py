@@ -89,6 +89,31 @@ def test_the_first_and_the_last_of_thousands_can_be_said_and_none_that_is_none_o
     assert not holds(opened, grammar, '"value"')
 
 
+@pytest.mark.parametrize(("key", "kind"), [("prefixItems", "array"), ("properties", "object")])
+def test_more_places_or_properties_than_can_be_held_are_refused_where_they_stand(
+    key: str, kind: str, opened: Opened
+) -> None:
+    for count, is_held in ((2000, True), (2001, False)):
+        listed: object = [{"type": "boolean"}] * count if key == "prefixItems" else {f"k{n}": {"const": 1} for n in range(count)}  # fmt: skip
+        schema = {"type": "array", "items": {"type": kind, key: listed}, "maxItems": 1}
+        if is_held:
+            assert holds(opened, JsonSchema(schema), "[]")
+        else:
+            with pytest.raises(
+                InputError, match=f"schema: #/items: {key}: there are 2001, and 2000 is the most"
+            ):
+                read_schema(schema)
+
+
+def test_a_grammar_that_the_library_cant_number_is_refused_in_words(opened: Opened) -> None:
+    properties = {f"k{n}": {"const": n} for n in range(1900)}
+    schema = {"type": "array", "prefixItems": [{"properties": {f"{of}{name}": one for name, one in properties.items()}} for of in "ab"]}  # fmt: skip
+    with pytest.raises(
+        InputError, match=r"^grammar: it has more parts than the library can number.* with fewer$"
+    ):
+        constraint(opened[1], JsonSchema(schema))
+
+
 def test_two_of_thousands_that_are_equal_are_told_in_little_time() -> None:
     """Each compared with each would be minutes; of nobody but of a machine that stands still, it takes seconds."""
     begin = time.perf_counter()

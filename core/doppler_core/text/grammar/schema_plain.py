@@ -27,6 +27,8 @@ from doppler_core.text.grammar.shape import (
 
 # More than any answer has: no limit.
 _MANY = 10**9
+# Places of a list, properties of an object: with some more, their rules are too deep or too many.
+_MOST_LISTED = 2000
 
 Read = Callable[[Any, str], Shape]
 
@@ -104,6 +106,7 @@ class _Plain:
 
     def _array(self) -> Shape:
         least, most = self._counts("minItems", "maxItems")
+        self._check_listed("prefixItems")
         first = [
             self._read(one, f"{self._path}/prefixItems/{at}")
             for at, one in enumerate(self._keys.get("prefixItems", ()))
@@ -112,6 +115,7 @@ class _Plain:
 
     def _object(self) -> Shape:
         least, most = self._counts("minProperties", "maxProperties")
+        self._check_listed("properties")
         listed = dict(self._keys.get("properties", {}))
         required = dict.fromkeys(self._keys.get("required", ()))
         rest = self._optional("additionalProperties", "properties" not in self._keys)
@@ -129,6 +133,12 @@ class _Plain:
                 "a grammar can't tell that keys differ: 1 is the most it can hold",
             )
         return Record(tuple(keys.items()), frozenset(), rest, least, most)
+
+    def _check_listed(self, key: str) -> None:
+        if (count := len(self._keys.get(key, ()))) > _MOST_LISTED:
+            raise fault(
+                self._path, key, f"there are {count}, and {_MOST_LISTED} is the most that a grammar can hold"
+            )
 
     def _check_counts(self, least: int, most: int | None, required: int, listed: int | None) -> None:
         if least > required:

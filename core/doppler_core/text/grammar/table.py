@@ -151,7 +151,9 @@ def _check_wanted() -> None:
 
 def in_words(error: str) -> str:
     """What a matcher says went wrong."""
-    said = error.removesuffix("<non-verbose/>").strip()
+    said = error.partition("<backtrace>")[0].removesuffix("<non-verbose/>").strip()
+    if "grammar.symbols.len()" in said:
+        return "it has more parts than the library can number, which are some 65,000: write it with fewer"
     return "no text fits it" if said.startswith("NoExtension") else said[:2000]
 
 
