@@ -44,7 +44,7 @@ def left_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     import llama_index.core
     from llama_index.core import Settings
 
-    for name in ("_llm", "_embed_model", "_tokenizer", "_prompt_helper", "_transformations"):
+    for name in ("_llm", "_embed_model", "_tokenizer", "_node_parser", "_prompt_helper", "_transformations"):
         monkeypatch.setattr(Settings, name, None)
     monkeypatch.setattr(llama_index.core, "global_tokenizer", None)
     # LlamaIndex asks for the thread's event loop to count tokens, and leaves one that it makes itself unclosed.
