@@ -1,6 +1,6 @@
 """DiffusionGemma 26B-A4B at its full size, on weights that are random, on NumPy: an encode and a denoising step.
 
-    make bench-full-size-diffusion      (15.7 GB of disk, 14 GB of memory, some ten minutes)
+    make bench-full-size-diffusion      (15.7 GB of disk, 14 GB of memory, five minutes)
 
 Names, shapes and types are those of a converted checkpoint (diffusion_artifact.py). Experts stay packed in their file, a
 memory map; the other matrices are in f32 as far as memory goes. Each step runs in a process of its own; its seconds and
@@ -25,7 +25,7 @@ from doppler_core.weights.artifact_format import ARTIFACT_FILE
 
 FOLDER = Path(__file__).parents[1] / "build" / "full-size-diffusion"
 PROMPT = 256  # tokens: as many rows as a canvas has
-LIMITS = (13_500_000_000, 5_000_000_000)  # bytes for an engine: all that it wants, and a part of it
+LIMITS = (13_500_000_000, 5_000_000_000)  # bytes for an engine: room for most matrices in f32, and for few
 MEMORY_BYTES, SECONDS = 14_000_000_000, 15 * 60
 TINY_BYTES = 1_000_000_000
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from diffusion26b import diffusion_plan
 from e2b import Change, e2b_plan
 
 import doppler_plugins
@@ -23,6 +24,7 @@ from doppler_core.engine.request import (
 )
 from doppler_core.plan.cost import gpu_resident, numpy_resident
 from doppler_core.plan.profile import apply_profile, profiles
+from doppler_core.plan.room import Room
 from doppler_core.settings import EngineSettings, data_dir
 from doppler_plugins.adapters.generation_words import GenerationWords
 from doppler_plugins.adapters.words import EmbeddingWords
@@ -148,3 +150,12 @@ def test_the_memory_that_gemma_4_takes_on_a_gpu_is_what_its_plan_says(
 def test_the_memory_that_gemma_4_takes_with_numpy_is_what_its_plan_says() -> None:
     (said,) = re.findall(r"\| NumPy \| .* \| ([\d.]+) GB", page("docs/gemma4.md"))
     assert float(said) == round(numpy_resident(e2b_plan()) / 1e9, 1)
+
+
+def test_the_memory_that_diffusion_gemma_takes_is_what_its_plan_says() -> None:
+    # The room that an engine gives it where memory is not short.
+    plan = diffusion_plan(room=Room(8192, slots=4, chunk=256, snapshots=4))
+    text = page("docs/diffusion.md")
+    for row, need in (("NumPy", numpy_resident(plan)), ("GPU", gpu_resident(plan))):
+        (said,) = re.findall(rf"^\| {row} \| ([\d.]+) GB", text, re.MULTILINE)
+        assert float(said) == round(need / 1e9, 1)
