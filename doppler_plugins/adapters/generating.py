@@ -74,7 +74,7 @@ async def agenerate_all(
 def stream(lazy: LazyEngine, request: GenerateRequest, timeout: float | None = None) -> Iterator[Delta]:
     """The deltas of one answer as they come."""
     with lazy.using() as engine:
-        handle = engine.submit(request)
+        handle = engine.submit(_limited_by_default(request, engine.capabilities))
         try:
             with _limited([handle], timeout) as expired:
                 yield from handle
@@ -88,7 +88,7 @@ async def astream(
 ) -> AsyncIterator[Delta]:
     """`stream` on an event loop."""
     async with lazy.ausing() as engine:
-        handle = engine.submit(request)
+        handle = engine.submit(_limited_by_default(request, engine.capabilities))
         try:
             with _limited([handle], timeout) as expired:
                 async for delta in handle:
@@ -128,6 +128,12 @@ def capabilities(lazy: LazyEngine) -> Capabilities:
         return engine.capabilities
 
 
+def answer_room(can: Capabilities) -> int | None:
+    """Most tokens of an answer where nobody says: a quarter of the context, so that a model that finds no end stops, and
+    whoever fits prompts can count on the rest. None of a model that makes canvases: its manifest says."""
+    return None if can.streams_drafts else can.context_length // 4 or None
+
+
 def identity(lazy: LazyEngine) -> str:
     """A hash that changes with whatever changes the text a model makes. Opens it."""
     with lazy.using() as engine:
@@ -143,8 +149,13 @@ async def aopened(lazy: LazyEngine) -> None:
 def _submit(engine: Engine, requests: Sequence[GenerateRequest]) -> list[Handle[GenerateResult]]:
     """Requests whose answers come whole. Nobody would see their drafts, which take time and room: only a model that has
     none is asked for them, and says so."""
-    without = engine.capabilities.streams_drafts
-    return [engine.submit(replace(request, drafts=False) if without else request) for request in requests]
+    can = engine.capabilities
+    asked = [replace(request, drafts=False) if can.streams_drafts else request for request in requests]
+    return [engine.submit(_limited_by_default(request, can)) for request in asked]
+
+
+def _limited_by_default(request: GenerateRequest, can: Capabilities) -> GenerateRequest:
+    return replace(request, max_tokens=answer_room(can)) if request.max_tokens is None else request
 
 
 @contextmanager

@@ -89,7 +89,7 @@ class GenerationWords(ModelWords):
     """Sequences that the model works on at once; None = 4, and fewer where memory is short."""
 
     max_tokens: Said[int | None] = None
-    """Most tokens of an answer; None = as many as the context has room for."""
+    """Most tokens of an answer; None = a quarter of the context, of canvases as many as the manifest says."""
     temperature: Said[float | None] = None
     """0 = the likeliest token, always."""
     top_k: Said[int | None] = None

@@ -76,14 +76,16 @@ class DopplerLLM(StructuredPrediction):
     def metadata(self) -> LLMMetadata:
         """What LlamaIndex's components ask before they use a model. Opens it, the first time.
 
-        num_output is `max_tokens`, without that a quarter of the context or 256; at most half of the context, as prompts
-        need the rest.
+        num_output is the most tokens of an answer, `max_tokens` or what stands for it; at most half of the context, as
+        prompts need the rest.
         """
         can = self._capabilities()
         room, most = can.context_length, self.max_tokens
+        if most is None:
+            most = generating.answer_room(can) or DEFAULT_NUM_OUTPUTS
         return LLMMetadata(
             context_window=room,
-            num_output=min(DEFAULT_NUM_OUTPUTS, room // 4) if most is None else min(most, room // 2),
+            num_output=min(most, room // 2),
             is_chat_model=is_chat(can, self),
             is_function_calling_model=calls_tools(can, self),
             model_name=self.model,

@@ -134,7 +134,7 @@ def test_templates_of_the_user_replace_the_chat_format(chat_script: ScriptedChat
 def test_room_for_output_leaves_room_for_a_prompt(chat_script: ScriptedChat) -> None:
     assert DopplerLLM(model="scripted").metadata.num_output == 50
     chat_script.capabilities = ROOMY
-    assert DopplerLLM(model="scripted", precision="f16").metadata.num_output == 256
+    assert DopplerLLM(model="scripted", precision="f16").metadata.num_output == 500
     assert DopplerLLM(model="scripted", precision="f16", max_tokens=5000).metadata.num_output == 1000
 
 
@@ -244,7 +244,7 @@ def test_a_tool_that_changes_its_arguments_changes_no_message(
 def test_an_answer_of_pages_is_quoted_by_its_end(llm: DopplerLLM, chat_script: ScriptedChat) -> None:
     chat_script.reply = lambda request: "word " * 900 + "end"
     with pytest.raises(OutputError, match="word end") as caught:
-        llm.get_tool_calls_from_response(llm.chat(asked("a")))
+        llm.get_tool_calls_from_response(llm.chat(asked("a"), max_tokens=1000))
     assert len(str(caught.value)) < 300
 
 
