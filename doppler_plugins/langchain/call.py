@@ -13,7 +13,9 @@ from langchain_core.globals import get_llm_cache
 from langchain_core.language_models.base import LangSmithParams
 from langchain_core.messages import BaseMessage
 
+from doppler_core.engine.generate_check import check_flag
 from doppler_core.engine.request import GenerateRequest
+from doppler_core.errors import InputError
 from doppler_plugins.adapters.generation_words import (
     CALL_WORDS,
     FIELDS,
@@ -28,8 +30,8 @@ from doppler_plugins.langchain.messages import core_messages
 from doppler_plugins.langchain.schemas import json_schema
 from doppler_plugins.langchain.tools import answer_grammar, tool_mappings
 
-#: What other models' callers pass and has no meaning here: calls are held to their schemas with or without `strict`.
-_IGNORED = ("strict", "stream", "structured_output_format")
+#: What other models' callers pass and has no meaning here.
+_IGNORED = ("stream", "structured_output_format")
 
 #: What a call may say that changes its answer.
 KEYED = ("model", "grammar", "response_format", *CALL_WORDS, *GenerationWords.aliases)
@@ -59,9 +61,9 @@ def chat_call(
     stop: Sequence[str] | None,
     said: Mapping[str, Any],
 ) -> Call:
-    """A conversation as a request. said: tools, tool_choice, parallel_tool_calls, response_format, grammar, model, and the
-    words that a call may say. InputError for anything else."""
-    said = dict(said)
+    """A conversation as a request. said: tools, tool_choice, parallel_tool_calls, strict, response_format, grammar, model,
+    and the words that a call may say. InputError for anything else."""
+    said = _held(said)
     tools = tool_mappings(said.pop("tools", None) or ())
     parallel = said.pop("parallel_tool_calls", None)
     fields = {
@@ -94,6 +96,16 @@ def _call(
     lazy = words.lazy_engine(known)
     chosen = {name: value for name, value in said_in(words, known).items() if name != "model"}
     return Call(lazy, request_of(words, prompt, chosen, **fields), timeout_of(words, chosen))
+
+
+def _held(said: Mapping[str, Any]) -> dict[str, Any]:
+    """What a call says, `strict=True` as the word that it has here. Without it the model's own word counts."""
+    held = dict(said)
+    strict = held.pop("strict", None)
+    check_flag("strict", strict is not None and strict)
+    if strict and held.get("constrain_tools") is False:
+        raise InputError("strict=True and constrain_tools=False: give one of the two")
+    return {**held, "constrain_tools": True} if strict else held
 
 
 def _has_no_meaning(words: GenerationWords, name: str) -> bool:

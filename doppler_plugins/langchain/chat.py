@@ -87,16 +87,16 @@ class ChatDoppler(GenerationWords, BaseChatModel):
         tools: functions, pydantic classes, BaseTools, or mappings of OpenAI, Anthropic or JSON Schema.
         tool_choice: "auto" (None), "none" (False), "any" or "required" (True), a tool's name, or OpenAI's and Anthropic's
             mappings for these.
-        parallel_tool_calls: False = one call in a turn at most. strict: calls are held to their schemas in any case, unless
-            `constrain_tools` is False.
+        parallel_tool_calls: False = one call in a turn at most.
+        strict: True = calls are held to their schemas though the model's `constrain_tools` is False; else that counts.
         """
         with translated():
             said: dict[str, Any] = {"tools": tool_mappings(tools)}
             names = [tool["function"]["name"] for tool in said["tools"]]
             if tool_choice is not None:
                 said["tool_choice"] = chosen_tool(tool_choice, names)
-        if parallel_tool_calls is not None:
-            said["parallel_tool_calls"] = parallel_tool_calls
+        beside = {"parallel_tool_calls": parallel_tool_calls, "strict": strict}
+        said |= {name: value for name, value in beside.items() if value is not None}
         return self.bind(**said, **kwargs)
 
     def with_structured_output(

@@ -95,7 +95,16 @@ def test_calls_are_held_to_their_schemas_unless_the_user_says_so(
     model.bind_tools([plain], strict=False).invoke("Hi")
     model.bind_tools([plain], constrain_tools=False).invoke("Hi")
     ChatDoppler(model="scripted", constrain_tools=False).bind_tools([plain]).invoke("Hi")
-    assert [request.constrain_tools for request in chat_script.requests] == [True, False, False]
+    loose = ChatDoppler(model="scripted", constrain_tools=False)
+    loose.bind_tools([plain], strict=True).invoke("Hi")
+    loose.bind_tools([plain], strict=False).invoke("Hi")
+    loose.invoke("Hi", strict=True)
+    held = [request.constrain_tools for request in chat_script.requests]
+    assert held == [True, False, False, True, False, True]
+    with pytest.raises(InputError, match="strict=True and constrain_tools=False"):
+        model.bind_tools([plain], strict=True, constrain_tools=False).invoke("Hi")
+    with pytest.raises(InputError, match="strict is str"):
+        model.bind_tools([plain], strict="yes").invoke("Hi")  # type: ignore[arg-type]
 
 
 def test_binding_gives_a_binding_that_binds_on(model: ChatDoppler, chat_script: ScriptedChat) -> None:

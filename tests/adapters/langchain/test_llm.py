@@ -76,7 +76,7 @@ def test_the_first_error_gives_the_others_up(model: DopplerLLM, chat_script: Scr
     assert chat_script.steps < 50
 
 
-@pytest.mark.parametrize("said", [{"tools": [1]}, {"temperatur": 1}])
+@pytest.mark.parametrize("said", [{"tools": [1]}, {"temperatur": 1}, {"strict": True}])
 def test_what_a_text_model_does_not_know_is_told(model: DopplerLLM, said: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="a call has no word"):
         model.invoke("a", **said)
