@@ -4,7 +4,7 @@ One call is one request, and requests run together; async methods await the engi
 """
 
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -48,8 +48,13 @@ from doppler_plugins.llama_index.responses import Growing
 from doppler_plugins.llama_index.structured import StructuredPrediction
 from doppler_plugins.llama_index.tools import selections, tool_mappings
 
-#: A request that is made once the model is open, from what it can do.
-Asked = Callable[[Capabilities], GenerateRequest]
+
+@dataclass(frozen=True)
+class Asked:
+    """A request that is made once the model is open, from what it can do, and the seconds that its answer may take."""
+
+    by: Callable[[Capabilities], GenerateRequest]
+    timeout: float | None
 
 
 class DopplerLLM(StructuredPrediction):
@@ -107,43 +112,43 @@ class DopplerLLM(StructuredPrediction):
     @llm_chat_callback()
     def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
         """The answer to a conversation. The words of a call are those of `chat_request`."""
-        growing, delta = self._answer(self._chat(messages, kwargs), kwargs)
+        growing, delta = self._answer(self._chat(messages, kwargs))
         return growing.chat(delta)
 
     @llm_chat_callback()
     async def achat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
         """`chat` on an event loop; cancelling the task cancels the request."""
-        growing, delta = await self._aanswer(self._chat(messages, kwargs), kwargs)
+        growing, delta = await self._aanswer(self._chat(messages, kwargs))
         return growing.chat(delta)
 
     @llm_chat_callback()
     def stream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponseGen:
         """`chat` as it comes: each response holds all so far. It begins at the first `next`."""
-        deltas = self._stream(self._chat(messages, kwargs), kwargs)
+        deltas = self._stream(self._chat(messages, kwargs))
         return (growing.chat(delta) for growing, delta in deltas)
 
     @llm_chat_callback()
     async def astream_chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponseAsyncGen:
         """`stream_chat` on an event loop; leaving the stream, or cancelling the task, cancels the request."""
-        deltas = self._astream(self._chat(messages, kwargs), kwargs)
+        deltas = self._astream(self._chat(messages, kwargs))
         return (growing.chat(delta) async for growing, delta in deltas)
 
     @llm_completion_callback()
     def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
         """The answer to a text, or for a base model, and where it is `formatted`, what it goes on with."""
-        growing, delta = self._answer(self._complete(prompt, formatted, kwargs), kwargs)
+        growing, delta = self._answer(self._complete(prompt, formatted, kwargs))
         return growing.completion(delta)
 
     @llm_completion_callback()
     async def acomplete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
         """`complete` on an event loop; cancelling the task cancels the request."""
-        growing, delta = await self._aanswer(self._complete(prompt, formatted, kwargs), kwargs)
+        growing, delta = await self._aanswer(self._complete(prompt, formatted, kwargs))
         return growing.completion(delta)
 
     @llm_completion_callback()
     def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponseGen:
         """`complete` as it comes: each response holds all so far. It begins at the first `next`."""
-        deltas = self._stream(self._complete(prompt, formatted, kwargs), kwargs)
+        deltas = self._stream(self._complete(prompt, formatted, kwargs))
         return (growing.completion(delta) for growing, delta in deltas)
 
     @llm_completion_callback()
@@ -151,7 +156,7 @@ class DopplerLLM(StructuredPrediction):
         self, prompt: str, formatted: bool = False, **kwargs: Any
     ) -> CompletionResponseAsyncGen:
         """`stream_complete` on an event loop; leaving the stream, or cancelling the task, cancels the request."""
-        deltas = self._astream(self._complete(prompt, formatted, kwargs), kwargs)
+        deltas = self._astream(self._complete(prompt, formatted, kwargs))
         return (growing.completion(delta) async for growing, delta in deltas)
 
     async def apredict(self, prompt: BasePromptTemplate, **prompt_args: Any) -> str:
@@ -197,38 +202,34 @@ class DopplerLLM(StructuredPrediction):
         own = self.messages_to_prompt
         prompt = read_chat(messages) if own is None or own is messages_to_prompt else own(messages)
         asked = chat_request(self, prompt, call)
-        return lambda can: asked
+        return Asked(lambda can: asked, timeout_of(self, call))
 
     def _complete(self, prompt: str, formatted: bool, call: Mapping[str, Any]) -> Asked:
-        own = self.completion_to_prompt
+        own, seconds = self.completion_to_prompt, timeout_of(self, call)
         if not formatted and (own is None or own is default_completion_to_prompt):
             bare = text_request(self, prompt, call)
-            return lambda can: replace(bare, prompt=completion_prompt(prompt, can, self))
+            return Asked(lambda can: replace(bare, prompt=completion_prompt(prompt, can, self)), seconds)
         asked = text_request(self, prompt if formatted or own is None else own(prompt), call)
-        return lambda can: asked
+        return Asked(lambda can: asked, seconds)
 
-    def _answer(self, asked: Asked, call: Mapping[str, Any]) -> tuple[Growing, Delta]:
+    def _answer(self, asked: Asked) -> tuple[Growing, Delta]:
         with self._lazy.using() as engine:
-            result = generating.generate(self._lazy, asked(engine.capabilities), timeout_of(self, call))
+            result = generating.generate(self._lazy, asked.by(engine.capabilities), asked.timeout)
             return Growing(self.model, engine.tokenizer, streamed=False), generating.whole(result)
 
-    async def _aanswer(self, asked: Asked, call: Mapping[str, Any]) -> tuple[Growing, Delta]:
+    async def _aanswer(self, asked: Asked) -> tuple[Growing, Delta]:
         async with self._lazy.ausing() as engine:
-            result = await generating.agenerate(
-                self._lazy, asked(engine.capabilities), timeout_of(self, call)
-            )
+            result = await generating.agenerate(self._lazy, asked.by(engine.capabilities), asked.timeout)
             return Growing(self.model, engine.tokenizer, streamed=False), generating.whole(result)
 
-    def _stream(self, asked: Asked, call: Mapping[str, Any]) -> Generator[tuple[Growing, Delta]]:
+    def _stream(self, asked: Asked) -> Generator[tuple[Growing, Delta]]:
         with self._lazy.using() as engine:
             growing = Growing(self.model, engine.tokenizer)
-            for delta in generating.stream(self._lazy, asked(engine.capabilities), timeout_of(self, call)):
+            for delta in generating.stream(self._lazy, asked.by(engine.capabilities), asked.timeout):
                 yield growing, delta
 
-    async def _astream(self, asked: Asked, call: Mapping[str, Any]) -> AsyncGenerator[tuple[Growing, Delta]]:
+    async def _astream(self, asked: Asked) -> AsyncGenerator[tuple[Growing, Delta]]:
         async with self._lazy.ausing() as engine:
             growing = Growing(self.model, engine.tokenizer)
-            async for delta in generating.astream(
-                self._lazy, asked(engine.capabilities), timeout_of(self, call)
-            ):
+            async for delta in generating.astream(self._lazy, asked.by(engine.capabilities), asked.timeout):
                 yield growing, delta

@@ -68,12 +68,17 @@ def test_the_words_of_a_call_beat_those_of_the_class(chat_script: ScriptedChat) 
 
 
 @pytest.mark.parametrize("form", ["chat", "stream_chat", "complete", "stream_complete"])
-def test_an_unknown_word_of_a_call_is_an_error_at_once(llm: DopplerLLM, form: str) -> None:
+def test_what_a_call_can_not_say_is_an_error_at_once(llm: DopplerLLM, form: str) -> None:
     prompt: Any = asked("a") if "chat" in form else "a"
     with pytest.raises(InputError, match="no word 'tempratur': did you mean 'temperature'"):
         getattr(llm, form)(prompt, tempratur=0.1)
     with pytest.raises(InputError, match="no word 'tempratur'"):
         asyncio.run(getattr(llm, f"a{form}")(prompt, tempratur=0.1))
+    for word, value in (("timeout", 0), ("temperature", "hot"), ("grammar", "a+")):
+        with pytest.raises(InputError, match=word):
+            getattr(llm, form)(prompt, **{word: value})
+        with pytest.raises(InputError, match=word):
+            asyncio.run(getattr(llm, f"a{form}")(prompt, **{word: value}))
 
 
 def test_misspelt_words_of_tools_are_offered_too(llm: DopplerLLM) -> None:
