@@ -79,7 +79,7 @@ def _any_tool_sample(values: Values) -> list[Segment]:
         two_step_sample(values)
         if kind < 0.15
         else choice_sample(values)
-        if kind < 0.5
+        if kind < 0.6
         else tool_sample(values)
     )
 

@@ -2,21 +2,22 @@
 
     python train.py OUTPUT_FOLDER [--minutes 65] [--seed 1] [--start FOLDER --passed 6.7]
 
-Takes nothing but the scripts beside it: conversations are made up as they are needed, none is seen twice. The
-curriculum, the length of the rows and the learning rate follow the clock, so that it ends when it has to.
+Takes nothing but the scripts beside it: conversations are made up as they are needed, none is seen twice. Two processes
+train together, a core each. The curriculum, the length of the rows and the learning rate follow the clock, so that it ends when it has to.
 """
 
 import argparse
 import json
 import random
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import cores
 import torch
 import torch._dynamo
 import torch.nn.functional as F
+import training
 from export import read_model, write_checkpoint
 from measure import held_out, measure
 from model import CausalModel, Shape, attention_masks, soft_capped
@@ -26,19 +27,19 @@ from tokenizer import train_tokenizer
 from tokenizers import Tokenizer
 from torch import Tensor
 from values import Values
-from wire import Segment
+from wire import ROLES, Segment
 
 TOKENIZER_SAMPLES = 15_000
 PROMPT_WEIGHT = 0.1  # of a token that is read, where one that is said weighs 1
-WARM_UP = 100  # steps
-MATRIX_RATE, OTHER_RATE = 4e-3, 3e-3
+NAME_WEIGHT = 3.0  # of a tool's name: to choose is the hardest part, and one token of many
 HELD_RATE = 0.55  # share of the time after which the rate falls, in a straight line
-LAST_RATE = 0.02
 EASY = 0.2  # share of the conversations that are of the level below
 BUFFER = 2500  # conversations packed together
-REPORT = 400  # seconds between two measurements
+REPORT = 600  # seconds between two measurements
 MEASURED = 60  # conversations of each kind
 LONGEST = 512
+_OWN_WEIGHTS = {"": PROMPT_WEIGHT, "name": NAME_WEIGHT}
+ROLE_WEIGHTS = torch.tensor([_OWN_WEIGHTS.get(role, 1.0) for role in ROLES])
 
 
 @dataclass(frozen=True)
@@ -61,12 +62,6 @@ STAGES = (
 
 def stage_at(share: float) -> Stage:
     return next((stage for stage in STAGES if share < stage.until), STAGES[-1])
-
-
-def rate_at(step: int, share: float) -> float:
-    """The learning rate as a share of the highest."""
-    falling = max(LAST_RATE, (1 - share) / (1 - HELD_RATE))
-    return min(1.0, (step + 1) / WARM_UP, falling)
 
 
 class Data:
@@ -104,7 +99,7 @@ def loss_of(model: CausalModel, rows: Rows, head: Callable[..., Tensor]) -> Tens
     with torch.autocast("cpu", torch.bfloat16):
         hidden = text(rows.ids[:, :-1], rows.positions[:, :-1], masks)
     follows = (rows.documents[:, 1:] == rows.documents[:, :-1]) & (rows.documents[:, 1:] >= 0)
-    weights = torch.where(rows.roles[:, 1:] > 0, 1.0, PROMPT_WEIGHT) * follows
+    weights = ROLE_WEIGHTS[rows.roles[:, 1:]] * follows
     return head(
         hidden.flatten(0, 1),
         text.embed_tokens.weight,
@@ -115,64 +110,41 @@ def loss_of(model: CausalModel, rows: Rows, head: Callable[..., Tensor]) -> Tens
 
 
 def optimizers(model: CausalModel) -> list[torch.optim.Optimizer]:
-    """Muon for the matrices, AdamW for tables and norms."""
-    tables, matrices, vectors = [], [], []
+    matrices, others = [], []
     for name, parameter in model.named_parameters():
-        place = vectors if parameter.dim() < 2 else tables if "embed_tokens" in name else matrices
-        place.append(parameter)
-    muon = torch.optim.Muon(
-        matrices, lr=MATRIX_RATE, weight_decay=0.01, momentum=0.95, adjust_lr_fn="match_rms_adamw"
-    )
-    adam = torch.optim.AdamW(
-        [*tables, *vectors], lr=OTHER_RATE, weight_decay=0.0, betas=(0.9, 0.98), fused=True
-    )
-    return [muon, adam]
+        plain = parameter.dim() == 2 and "embed_tokens" not in name
+        (matrices if plain else others).append(parameter)
+    return training.optimizers(matrices, others)
 
 
-def from_scratch(rng: random.Random) -> tuple[CausalModel, Tokenizer]:
-    texts = ("".join(text for text, _ in sample(Values(rng))) for _ in range(TOKENIZER_SAMPLES))
+def from_scratch(seed: int) -> tuple[CausalModel, Tokenizer]:
+    values = Values(random.Random(seed))
+    texts = ("".join(text for text, _ in sample(values)) for _ in range(TOKENIZER_SAMPLES))
     return CausalModel(Shape()), train_tokenizer(texts)
 
 
-def train(out: Path, minutes: float, seed: int, start: Path | None, passed: float) -> None:
-    began, seconds = time.monotonic() - passed * 60, minutes * 60
+def train(rank: int, out: Path, minutes: float, seed: int, start: Path | None, passed: float) -> None:
     torch.manual_seed(seed)
-    rng = random.Random(seed)
-    model, tokenizer = read_model(start) if start else from_scratch(rng)
+    model, tokenizer = read_model(start) if start else from_scratch(seed)
     model.train()
-    print(f"{sum(p.numel() for p in model.parameters()):,} parameters", flush=True)
     torch._dynamo.config.recompile_limit = 64  # a layer of each kind, for rows of each length
     for layer in model.model.layers:
         layer.compile(dynamic=False)
     head = torch.compile(head_loss, dynamic=False)
-    steppers = optimizers(model)
-    highest = [[group["lr"] for group in one.param_groups] for one in steppers]
-    data, sets = Data(tokenizer, rng), held_out(tokenizer, MEASURED, LONGEST, seed + 1)
-    step, tokens, smooth, reported = 0, 0, 0.0, passed * 60
-    while (now := time.monotonic() - began) < seconds:
-        share = now / seconds
+    data = Data(tokenizer, random.Random(f"{seed} {rank}"))
+    sets = held_out(tokenizer, MEASURED, LONGEST, seed + 1)
+
+    def loss_at(share: float) -> tuple[Tensor, int]:
         rows = data.rows(stage_at(share))
-        for one, rates in zip(steppers, highest, strict=True):
-            for group, rate in zip(one.param_groups, rates, strict=True):
-                group["lr"] = rate * rate_at(step, share)
-        loss = loss_of(model, rows, head)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        for one in steppers:
-            one.step()
-            one.zero_grad(set_to_none=True)
-        step, tokens = step + 1, tokens + int((rows.documents >= 0).sum())
-        smooth = loss.item() if step == 1 else 0.95 * smooth + 0.05 * loss.item()
-        if now - reported > REPORT:
-            reported = now
+        return loss_of(model, rows, head), int((rows.documents >= 0).sum())
+
+    def report(figures: dict[str, float]) -> None:
+        if rank == 0:
             write_checkpoint(model, tokenizer, out)
-            report = {"seconds": round(now), "step": step, "tokens": tokens, "loss": round(smooth, 3)}
-            print(json.dumps(report | measure(model, sets)), flush=True)
-    write_checkpoint(model, tokenizer, out)
-    print(
-        json.dumps({"step": step, "tokens": tokens, "loss": round(smooth, 3)} | measure(model, sets)),
-        flush=True,
-    )
+            print(json.dumps(figures | measure(model, sets)), flush=True)
+
+    clock = training.Time(minutes * 60, passed * 60, REPORT, HELD_RATE)
+    training.run(model, optimizers(model), loss_at, report, clock)
 
 
 def main() -> None:
@@ -183,8 +155,7 @@ def main() -> None:
     parser.add_argument("--start", type=Path, help="go on with a checkpoint that a run has left")
     parser.add_argument("--passed", type=float, default=0.0, help="minutes of training that it has behind it")
     args = parser.parse_args()
-    torch.set_num_threads(2)
-    train(args.out, args.minutes, args.seed, args.start, args.passed)
+    cores.on_each_core(train, args.out, args.minutes, args.seed, args.start, args.passed)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
-"""Puts the chat model's scripts behind these on the path: both models share their tokenizer, wire format and norms.
+"""Puts the chat model's scripts behind these on the path: both models share their tokenizer, wire format, norms and
+training.
 
-Only names that stand in one of the two folders may be imported from there: `model`, `tokenizer`, `wire`.
+Only names that stand in one of the two folders may be imported from there: `model`, `tokenizer`, `wire`, `cores`,
+`training`.
 """
 
 import sys

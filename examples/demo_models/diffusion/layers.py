@@ -35,15 +35,7 @@ class Shape(TextShape):
     canvas: int = 32
 
 
-class ShortAttention(Attention):
-    """Attention over few tokens, one product after the other: the fused kernel takes three times as long to go back."""
-
-    def attended(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-        scores = torch.matmul(q, k.transpose(-1, -2)).float() + mask
-        return torch.matmul(scores.softmax(-1).to(v.dtype), v)
-
-
-class TiedAttention(ShortAttention):
+class TiedAttention(Attention):
     """Of a full layer: its values are its keys before their norm and rotation."""
 
     def __init__(self, shape: Shape, layer: int) -> None:
@@ -104,7 +96,7 @@ class Layer(nn.Module):
 
     def __init__(self, shape: Shape, layer: int) -> None:
         super().__init__()
-        self.self_attn = (TiedAttention if shape.kinds[layer] == FULL else ShortAttention)(shape, layer)
+        self.self_attn = (TiedAttention if shape.kinds[layer] == FULL else Attention)(shape, layer)
         self.mlp, self.router, self.experts = Mlp(shape), Router(shape), Experts(shape)
         self.input_layernorm = Norm(shape.hidden, 1.0, shape.eps)
         self.post_attention_layernorm = Norm(shape.hidden, 0.5, shape.eps)

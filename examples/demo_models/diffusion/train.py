@@ -2,7 +2,8 @@
 
     python train.py OUTPUT_FOLDER [--minutes 60] [--seed 1] [--start FOLDER --passed 20]
 
-Takes nothing but the scripts beside it: tasks are made up as they are needed. Every prompt is encoded once and its canvas
+Takes nothing but the scripts beside it and the chat model's: tasks are made up as they are needed. Two processes train
+together, a core each. Every prompt is encoded once and its canvas
 denoised twice, first alone, then knowing what the first time gave, as the sampler's steps do. The curriculum and the
 learning rate follow the clock, so that it ends when it has to.
 """
@@ -10,14 +11,15 @@ learning rate follow the clock, so that it ends when it has to.
 import argparse
 import json
 import random
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import beside  # noqa: F401
+import cores
 import torch
 import torch._dynamo
 import torch.nn.functional as F
+import training
 from cases import task_cases
 from draw import Draw
 from export import read_model, write_checkpoint
@@ -33,22 +35,16 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 TOKENIZER_SAMPLES = 15_000
-CANVASES, ROWS = 48, 16  # a step's prompts, and the rows that they fit into but for one time in a hundred
+CANVASES, ROWS = (
+    48,
+    16,
+)  # a core's prompts in a step, and the rows that hold them but for one time in a hundred
 PAD_WEIGHT = 0.1  # of a token of padding, where one of the answer weighs 1
 UNEVEN_WEIGHT = 0.01  # of experts that are used unevenly
 EASY_UNTIL, EASY = 0.08, 0.1  # share of the time with easy tasks alone; share of easy ones after it
-WARM_UP = 100  # steps
-MATRIX_RATE, OTHER_RATE = 4e-3, 3e-3
 HELD_RATE = 0.5  # share of the time after which the rate falls, in a straight line
-LAST_RATE = 0.02
 REPORT = 300  # seconds between two measurements
 MEASURED = 100  # tasks
-
-
-def rate_at(step: int, share: float) -> float:
-    """The learning rate as a share of the highest."""
-    falling = max(LAST_RATE, (1 - share) / (1 - HELD_RATE))
-    return min(1.0, (step + 1) / WARM_UP, falling)
 
 
 class Data:
@@ -111,61 +107,45 @@ def _missed(logits: Tensor, right: Tensor) -> Tensor:
 
 
 def optimizers(model: DiffusionModel) -> list[torch.optim.Optimizer]:
-    """Muon for the matrices, AdamW for the table, routers, norms and factors."""
+    """AdamW's: the table, routers, norms and factors."""
     matrices, others = [], []
     for name, parameter in model.named_parameters():
         plain = parameter.dim() == 2 and "embed_tokens" not in name and "router" not in name
         (matrices if plain else others).append(parameter)
-    muon = torch.optim.Muon(
-        matrices, lr=MATRIX_RATE, weight_decay=0.01, momentum=0.95, adjust_lr_fn="match_rms_adamw"
-    )
-    return [muon, torch.optim.AdamW(others, lr=OTHER_RATE, weight_decay=0.0, betas=(0.9, 0.98), fused=True)]
+    return training.optimizers(matrices, others)
 
 
-def from_scratch(rng: random.Random) -> tuple[DiffusionModel, Tokenizer]:
-    draw = Draw(rng)
+def from_scratch(seed: int) -> tuple[DiffusionModel, Tokenizer]:
+    draw = Draw(random.Random(seed))
     tasks = (task(draw) for _ in range(TOKENIZER_SAMPLES))
     return DiffusionModel(Shape()), train_tokenizer(prompt_text(one.request) + one.answer for one in tasks)
 
 
-def train(out: Path, minutes: float, seed: int, start: Path | None, passed: float) -> None:
-    began, seconds = time.monotonic() - passed * 60, minutes * 60
+def train(rank: int, out: Path, minutes: float, seed: int, start: Path | None, passed: float) -> None:
     torch.manual_seed(seed)
-    rng = random.Random(seed)
-    model, tokenizer = read_model(start) if start else from_scratch(rng)
+    model, tokenizer = read_model(start) if start else from_scratch(seed)
     model.train()
-    print(f"{sum(p.numel() for p in model.parameters()):,} parameters", flush=True)
+    torch.manual_seed(seed * cores.CORES + rank)  # noise of its own for each process
     torch._dynamo.config.recompile_limit = 64  # a layer of each kind, for prompts and for canvases
     for layer in model.decoder.layers:
         layer.compile(dynamic=False)
-    steppers = optimizers(model)
-    highest = [[group["lr"] for group in one.param_groups] for one in steppers]
-    data, settings = Data(tokenizer, rng, model.shape.canvas), Settings()
+    data, settings = Data(tokenizer, random.Random(f"{seed} {rank}"), model.shape.canvas), Settings()
     cases = task_cases(MEASURED, seed + 1)
-    step, smooth, reported = 0, 0.0, passed * 60
-    while (now := time.monotonic() - began) < seconds:
-        share = now / seconds
+
+    def loss_at(share: float) -> tuple[Tensor, int]:
         data.level = int(share >= EASY_UNTIL)
-        for one, rates in zip(steppers, highest, strict=True):
-            for group, rate in zip(one.param_groups, rates, strict=True):
-                group["lr"] = rate * rate_at(step, share)
-        loss = loss_of(model, data.batch(), settings)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        for one in steppers:
-            one.step()
-            one.zero_grad(set_to_none=True)
-        step += 1
-        smooth = loss.item() if step == 1 else 0.95 * smooth + 0.05 * loss.item()
-        if now - reported > REPORT:
-            reported = now
+        batch = data.batch()
+        return loss_of(model, batch, settings), int((batch.right != PAD).sum())
+
+    def report(figures: dict[str, float]) -> None:
+        if rank == 0:
             write_checkpoint(model, tokenizer, out)
-            report = {"seconds": round(now), "step": step, "loss": round(smooth, 3)}
-            print(json.dumps(report | measure(model, tokenizer, cases, greedy=False)), flush=True)
-    write_checkpoint(model, tokenizer, out)
-    for greedy in (False, True):
-        report = {"step": step, "loss": round(smooth, 3), "greedy": greedy}
-        print(json.dumps(report | measure(model, tokenizer, cases, greedy)), flush=True)
+            for greedy in (False, True):
+                found = {"greedy": greedy} | measure(model, tokenizer, cases, greedy)
+                print(json.dumps(figures | found), flush=True)
+
+    clock = training.Time(minutes * 60, passed * 60, REPORT, HELD_RATE)
+    training.run(model, optimizers(model), loss_at, report, clock)
 
 
 def main() -> None:
@@ -176,8 +156,7 @@ def main() -> None:
     parser.add_argument("--start", type=Path, help="go on with a checkpoint that a run has left")
     parser.add_argument("--passed", type=float, default=0.0, help="minutes of training that it has behind it")
     args = parser.parse_args()
-    torch.set_num_threads(2)
-    train(args.out, args.minutes, args.seed, args.start, args.passed)
+    cores.on_each_core(train, args.out, args.minutes, args.seed, args.start, args.passed)
 
 
 if __name__ == "__main__":
