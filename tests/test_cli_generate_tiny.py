@@ -71,7 +71,9 @@ def test_generate_shows_what_the_engine_makes(run: Any, model: Path) -> None:
     *_, last = found = deltas(run("generate", model, *options, "--json")[1])
     assert tuple(number for delta in found for number in delta.get("ids", ())) == expected.ids
     assert "".join(delta["text"] for delta in found) == expected.text
-    assert last["usage"] == asdict(expected.usage)
+    assert last["usage"].items() < asdict(expected.usage).items(), (
+        "what canvases take is not said of this model"
+    )
     assert last["finish_reason"] == expected.finish_reason == "length"
     assert run("generate", model, *options)[1] == expected.text + "\n"
 

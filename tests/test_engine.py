@@ -58,10 +58,12 @@ class ScriptedDriver:
         self.begun = threading.Event()
         self.desk = threading.Event()
         self.desk.set()
+        self.at_desk = threading.Event()
 
     def prepare(self, request: EmbedRequest, submitted: float) -> ScriptedJob:
         self.preparing.add(threading.get_ident())
         self.asked.append(request.texts[0])
+        self.at_desk.set()
         self.desk.wait(5)
         if request.texts[0] == "panic":
             raise Panic("no Exception, as the panics of libraries in Rust")
@@ -147,6 +149,7 @@ def test_a_request_that_takes_long_to_prepare_holds_up_no_step(opened: Opened) -
 def test_closing_fails_what_is_still_being_prepared(opened: Opened) -> None:
     opened.driver.desk.clear()
     handles = [opened.engine.submit(ask(1)) for _ in range(3)]
+    assert opened.driver.at_desk.wait(5)
     closing = threading.Thread(target=opened.engine.close)
     closing.start()
     assert opened.released.wait(5), "the device waits for no request"

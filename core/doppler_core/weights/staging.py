@@ -38,9 +38,11 @@ def writing(out: Path, what: str) -> Iterator[None]:
             raise DiskSpaceError(
                 f"{out}: the disk ran full while writing {what} ({error.strerror}); nothing was kept"
             ) from error
+        told, place = error.strerror or str(error), error.filename
+        reason = f"{told}: {place}" if place and str(place) != str(out) else told
         raise SettingsError(
-            f"{out}: {what} can't be written ({error.strerror or error}); give a folder that you may write (--out; for the cache, "
-            "cache_dir or DOPPLER_PLUGINS_CACHE_DIR)"
+            f"{out}: {what} can't be written ({reason}); give a folder that you may write (--out; for the cache, cache_dir "
+            "or DOPPLER_PLUGINS_CACHE_DIR)"
         ) from error
 
 
