@@ -6,12 +6,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from doppler_core.settings import EngineSettings
 from doppler_plugins.conversion import convert_checkpoint, resolve_checkpoint
 from tests.causal_fakes import Opening, opening, write_tokenizer
 
 GOLDENS = Path(__file__).parent / "goldens"
+
+# Machines are shared and noisy: how long an example takes says nothing of the code.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 def pytest_report_header() -> list[str]:

@@ -107,7 +107,7 @@ def test_greedy_tokens_are_those_of_transformers(name: str) -> None:
     assert made == of.golden["made"].tolist()
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     name=st.sampled_from(MODELS),
     lengths=st.lists(st.integers(1, CHUNK), min_size=8, max_size=64),

@@ -290,7 +290,7 @@ DEFINITIONS = {
 }
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.dictionaries(NAMES, SCHEMAS, max_size=4))
 def test_every_name_and_value_of_any_schema_is_told(properties: dict[str, Any]) -> None:
     schema = {"type": "object", "properties": properties, "$defs": DEFINITIONS}

@@ -72,7 +72,7 @@ def test_a_prompt_has_the_ids_of_the_whole_template(tokenizer: Tokenizer, case: 
     assert found == publishers.encode(case["text"], add_special_tokens=False).ids
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.dictionaries(TEXTS, VALUES, max_size=4))
 def test_any_call_comes_back_through_the_ids(tokenizer: Tokenizer, arguments: dict[str, Any]) -> None:
     call = ToolCall("get_it", arguments)

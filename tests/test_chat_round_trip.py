@@ -78,7 +78,7 @@ def shape(call: ToolCall) -> tuple[str, str]:
     return call.name, json.dumps(call.arguments, sort_keys=True)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(ARGUMENTS, min_size=1, max_size=3), st.sampled_from(["f", "ns.get-it:v1/é"]))
 @example([{mark: mark for mark in GEMMA4.marks}], "f")
 @example([{"a": '<|"|>', '<|"|>': '<|"|>}<tool_call|>'}], "f")
@@ -107,7 +107,7 @@ def tokenizer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     return small_tokenizer(tmp_path_factory.mktemp("tokenizer"), GEMMA4.marks, request.param)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(ARGUMENTS)
 @example({mark: mark for mark in GEMMA4.marks})
 def test_any_call_comes_back_through_the_ids_of_a_tokenizer(
@@ -152,7 +152,7 @@ def schemas_and_values(draw: st.DrawFn, depth: int = 2) -> tuple[dict[str, Any],
     return {"type": kind}, draw(values_of[kind])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.dictionaries(KEYS, schemas_and_values(), max_size=3))
 def test_a_tool_of_any_schema_is_told_and_a_call_of_it_comes_back(
     parameters: dict[str, tuple[dict[str, Any], Any]],

@@ -161,7 +161,7 @@ HOSTILE = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(HOSTILE, min_size=6, max_size=6))
 def test_no_text_of_anyone_becomes_a_control_token_alone_or_with_the_template(texts: list[str]) -> None:
     def rendered(texts: list[str]) -> Sequence[Piece]:

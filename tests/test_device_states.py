@@ -88,7 +88,7 @@ def schedules(draw: st.DrawFn) -> list[tuple[list[int], list[int]]]:
 
 
 @pytest.mark.parametrize("device", ["numpy", "wgpu"])
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(schedule=schedules(), start=st.integers(0, 10), seed=st.integers(0, 99))
 def test_any_mix_of_sequences_is_what_the_meanings_say(
     device: str, schedule: list[tuple[list[int], list[int]]], start: int, seed: int

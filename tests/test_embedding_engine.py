@@ -80,7 +80,7 @@ def test_the_same_call_repeated_gives_the_same_bits(engine: Engine) -> None:
     assert all(np.array_equal(engine.embed(TEXTS).vectors, first) for _ in range(5))
 
 
-@examples(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.text(max_size=60), max_size=5))
 def test_any_texts_give_finite_unit_vectors(numpy_engine: Engine, texts: list[str]) -> None:
     vectors = numpy_engine.embed(texts).vectors

@@ -73,7 +73,7 @@ def embeds_or_explains(folder: Path, settings: EngineSettings) -> None:
     assert not memory._reserved
 
 
-@examples(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_checkpoint_with_any_value_changed_embeds_or_explains(
     tiny_checkpoint: Path, tmp_path: Path, data: st.DataObject
@@ -93,7 +93,7 @@ def test_a_checkpoint_with_any_value_changed_embeds_or_explains(
     assert not [path for path in cache.glob(".*") if path.name != ".verified"]
 
 
-@examples(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_an_artifact_with_any_value_of_its_manifest_changed_embeds_or_explains(
     tiny_artifact: Path, tmp_path: Path, data: st.DataObject

@@ -51,6 +51,7 @@ def _normalizer(kind: dict[str, Any]) -> Callable[[dict[str, Any]], object]:
 DROPS = {
     "what is replaced by less": (_normalizer({"type": "Replace", "pattern": {"String": "aa"}, "content": "a"}), "a" * 99),
     "what a pattern finds": (_normalizer({"type": "Replace", "pattern": {"Regex": "a+"}, "content": "a"}), "a" * 99),
+    "what a pattern drops": (_normalizer({"type": "Replace", "pattern": {"Regex": "a+"}, "content": ""}), "a" * 99),
     "characters that are composed": (_normalizer({"type": "NFC"}), "a\u0301" * 99),
     "white space at the ends": (
         _normalizer({"type": "Strip", "strip_left": True, "strip_right": True}), " " * 99,

@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from doppler_core.errors import ContradictionError, ManifestError
@@ -188,7 +188,6 @@ JSON = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from([seed(), template()]),
     st.sampled_from(

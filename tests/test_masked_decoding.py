@@ -255,7 +255,7 @@ def limited_answer(size: Size, ids: Sequence[int], places: Sequence[Any]) -> lis
 PLACES = st.lists(st.one_of(st.just(FREE), st.integers(3, 299).map(lambda token: {token})), min_size=1, max_size=20)  # fmt: skip
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     requests=st.lists(
         st.tuples(st.integers(0, 2), st.integers(1, 40), st.none() | PLACES), min_size=1, max_size=7

@@ -105,7 +105,7 @@ def table_of(tokens: int, hidden: int, dtype: StorageType) -> Packed:
     )
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(
     st.sampled_from([300, 512, 700]),
     st.sampled_from([40, 256, 300, 900]),

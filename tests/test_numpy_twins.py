@@ -52,7 +52,7 @@ HEADS = st.sampled_from([(4, 1), (4, 2), (2, 2)])
 SOFTCAPS = st.sampled_from([0.0, 5.0])
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(LENGTHS, st.sampled_from([0, 6, 17]), st.booleans(), SOFTCAPS, HEADS)
 def test_attention_has_its_meaning(
     lengths: list[int], window: int, causal: bool, softcap: float, heads: tuple[int, int]
@@ -93,7 +93,7 @@ def cached_steps(draw: st.DrawFn) -> tuple[Tables, int, int]:
     return packed_step(lengths, starts, places=places), window, capacity
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(cached_steps(), SOFTCAPS, HEADS, st.sampled_from(["causal", "of sequences", "canvas"]))
 def test_cached_attention_has_its_meaning(
     step: tuple[Tables, int, int], softcap: float, heads: tuple[int, int], kind: str
@@ -121,7 +121,7 @@ def test_cached_attention_splits_a_long_chunk_without_a_seam(canvas: bool) -> No
     assert close(call.output, MEANINGS["cached_attention"](params, Operands([q, state]), step))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(cached_steps(), st.booleans(), st.booleans())
 def test_store_has_its_meaning_and_rounds_as_its_state_does(
     step: tuple[Tables, int, int], value_norm: bool, half: bool
@@ -163,7 +163,7 @@ ROW_CASES = {
 }
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(LENGTHS, st.sampled_from(sorted(ROW_CASES)))
 def test_row_twins_have_the_meaning_over_any_ranges(lengths: list[int], which: str) -> None:
     step, draw = made(lengths)
@@ -191,7 +191,7 @@ def test_row_twins_have_the_meaning_over_any_ranges(lengths: list[int], which: s
     assert close(call.output, MEANINGS[meaning](params, operands, step))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.one_of(st.integers(1, FEW_ROWS), st.integers(FEW_ROWS + 1, 80)),
     st.integers(1, 300),

@@ -198,7 +198,7 @@ def conversations(draw: st.DrawFn) -> list[tuple[list[int], int, int, bool]]:
     return requests
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     requests=conversations(),
     size=st.builds(

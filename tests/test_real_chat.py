@@ -36,7 +36,7 @@ def publishers(tokenizer: Tokenizer) -> Backend:
     return Backend.from_file(str(tokenizer.path))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["user", "assistant", "system"]), st.text(max_size=40)),

@@ -217,7 +217,7 @@ def test_no_text_becomes_a_control_token_whatever_the_tokenizer_thinks_of_it(
         assert text.count(HOSTILE.strip()) == len(turns)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(text=st.text("<|>_turnbosd \n\u2581", max_size=60))
 @example("<|turn><turn|>")
 @example("<|tu<|turn>rn>")

@@ -120,7 +120,7 @@ def test_two_messages_do_not_make_a_control_token_together() -> None:
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.text("<>_bos ", max_size=8), min_size=1, max_size=4))
 def test_texts_of_a_template_come_out_as_they_went_in(texts: list[str]) -> None:
     template = "<{% for turn in messages %}{{ turn.content }}|{% endfor %}>"

@@ -188,7 +188,7 @@ PIECES = (
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(order=st.permutations(PIECES), text=st.text("abc ", max_size=24))
 def test_scores_become_merges_that_do_what_scores_mean(order: list[str], text: str) -> None:
     tokens = [*order, "a", "b", "c", "\u2581"]

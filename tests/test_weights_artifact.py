@@ -264,7 +264,7 @@ def test_a_folder_that_is_no_artifact_is_not_found(tmp_path: Path) -> None:
             open_artifact(folder)
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cut=st.floats(0, 1), flip_at=st.floats(0, 1), bit=st.integers(0, 7), is_cut=st.booleans())
 def test_a_damaged_table_opens_right_or_raises_a_format_error(
     converted: Path, tmp_path: Path, cut: float, flip_at: float, bit: int, is_cut: bool

@@ -268,7 +268,7 @@ json_values = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_odd_json_anywhere_raises_nothing_but_a_format_error(folder: Path, data: st.DataObject) -> None:
     file = data.draw(

@@ -236,7 +236,7 @@ def small_file() -> bytes:
 SMALL = small_file()
 
 
-@settings(deadline=None, max_examples=400)
+@settings(max_examples=400)
 @given(
     edits=st.lists(st.tuples(st.integers(0, len(SMALL) - 1), st.binary(min_size=1, max_size=8)), max_size=4),
     length=st.one_of(st.just(len(SMALL)), st.integers(0, len(SMALL) + 40)),

@@ -192,7 +192,7 @@ def test_a_rotation_that_is_not_proportional_is_refused(tmp_path: Path) -> None:
         read_gguf(write_gguf(tmp_path / "hf", tmp_path / "g.gguf", without=("rope_freqs.weight",)))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(
     edits=st.lists(
         st.tuples(st.floats(0, 1, exclude_max=True), st.binary(min_size=1, max_size=4)),

@@ -23,7 +23,7 @@ A = np.arange(6, dtype=np.float32).reshape(2, 3)
 B = np.array([0.5, -2], np.float16)
 HEADER, DATA = header_and_data({"a": A, "b": B})
 
-per_example = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+per_example = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def written(tmp_path: Path, header: object, data: bytes = DATA) -> Path:

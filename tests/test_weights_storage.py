@@ -43,7 +43,7 @@ STEPS = {"q8_0": (1,), "q4_0": (1,), "q5_0": (1,), "q4_k": (1, 3), "q5_k": (1, 3
 
 
 @pytest.mark.parametrize("dtype", STEPS)
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     rows=st.integers(1, 9), blocks=st.integers(1, 4), short=st.integers(0, 31), seed=st.integers(0, 2**32 - 1)
 )
@@ -160,7 +160,7 @@ def test_the_largest_values_a_type_takes_come_back_finite(dtype: StorageType, va
     assert to_f32(tensor(values, dtype))[0, 9] == pytest.approx(value, rel=4e-3)  # bf16 has 8 bits
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.integers(1, 5), st.integers(1, 700), st.floats(1e-3, 1e3), st.integers(0, 2**32 - 1))
 def test_q4_k_error_is_bounded_by_its_step(rows: int, columns: int, scale: float, seed: int) -> None:
     values = np.random.default_rng(seed).standard_t(2, (rows, columns)).astype(np.float32) * np.float32(scale)

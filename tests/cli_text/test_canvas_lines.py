@@ -5,7 +5,7 @@ import unicodedata
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from doppler_core.engine.request import Canvas
@@ -92,7 +92,6 @@ def test_a_token_without_text_or_name_is_its_number() -> None:
     assert NAME(99) == Name("�")
 
 
-@settings(deadline=None)
 @given(
     st.text(max_size=80), st.lists(st.text(max_size=30), max_size=20), st.integers(1, 40), st.integers(1, 12)
 )
@@ -116,7 +115,6 @@ def test_lines_fit_the_window(before: str, tokens: list[str], columns: int, rows
         )
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(), max_size=5), st.integers(2, 20))
 def test_wrapping_loses_nothing(texts: list[str], columns: int) -> None:
     texts = [plain(text) for text in texts]

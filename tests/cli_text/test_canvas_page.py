@@ -124,7 +124,7 @@ def test_hostile_texts_are_texts(text: str, tmp_path: Path) -> None:
     assert "<" not in re.findall(r'type="application/json">(.*?)</script>', whole, re.DOTALL)[0]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.text(), st.text())
 def test_any_text_comes_back_as_it_went_in(prompt: str, token: str) -> None:
     read = Read(made(lambda number: Name(token), prompt=prompt))

@@ -199,7 +199,7 @@ texts = st.text(st.sampled_from("ab \n猫"), max_size=30)
 happenings = st.lists(st.tuples(texts, texts, st.integers(2, 40)), max_size=6)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(happenings)
 def test_whatever_comes_and_however_wide_the_window_is_only_text_stays(
     happenings: list[tuple[str, str, int]],

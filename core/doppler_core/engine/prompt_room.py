@@ -41,10 +41,11 @@ class PromptRoom:
 
     def _too_long(self, tokens: int, at_least: bool = False) -> TextTooLongError:
         larger = self.longest is not None and tokens <= self.longest
+        most = f"{self.longest}, where that is enough" if at_least else self.longest
         remedies = [
             "shorten it",
             "pass overflow='truncate_left' to drop what is oldest",
-            *([f"open the model with a larger context_length, up to {self.longest}"] if larger else []),
+            *([f"open the model with a larger context_length, up to {most}"] if larger else []),
         ]
         return TextTooLongError(
             f"the prompt has {'at least ' * at_least}{tokens} tokens and the context {self.context}: "

@@ -31,8 +31,8 @@ def _keeps_all(backend: Backend) -> bool:
     added = [token for token in backend.get_added_tokens_decoder().values() if not token.special]
     takes_spaces = any(token.lstrip or token.rstrip for token in added)
     normalizer, cutting = _state(backend.normalizer), _state(backend.pre_tokenizer)
-    replaces_alike = normalizer.get("type") == "Replace" and len(normalizer["content"]) == len(
-        normalizer["pattern"].get("String", "")
+    replaces_alike = normalizer.get("type") == "Replace" and (
+        len(normalizer["content"]) == len(normalizer["pattern"].get("String", "")) > 0
     )
     only_cuts = cutting.get("type") == "Split" and cutting["behavior"] != "Removed"
     return not takes_spaces and (not normalizer or replaces_alike) and (not cutting or only_cuts)

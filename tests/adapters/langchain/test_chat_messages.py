@@ -5,7 +5,7 @@ import contextlib
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core import exceptions
 from langchain_core.messages import (
@@ -217,7 +217,6 @@ BLOCKS = st.text(max_size=3) | st.builds(
 PROVIDERS = st.sampled_from(("", "openai", "anthropic", "google_genai", "bedrock_converse"))
 
 
-@settings(deadline=None)  # the first messages import LangChain's translators
 @given(st.lists(BLOCKS, max_size=3), PROVIDERS)
 def test_whatever_the_blocks_hold_they_are_read_or_named(content: list[Any], provider: str) -> None:
     messages: list[BaseMessage] = [HumanMessage(content), ToolMessage(content, tool_call_id="c1")]
