@@ -73,8 +73,10 @@ def test_closing_fails_what_is_still_being_prepared(opened: Opened) -> None:
 def test_requests_join_between_steps(opened: Opened) -> None:
     opened.driver.gate.clear()
     first = opened.engine.submit(ask(3))
-    time.sleep(0.05)
+    assert opened.driver.begun.wait(5)
     second = opened.engine.submit(ask(1))
+    with pytest.raises(InputError):
+        opened.engine.submit(ask(-1)).result(5)  # prepared behind the second, which is ready by now
     opened.driver.gate.set()
     assert (first.result(5), second.result(5)) == ("done", "done")
     assert opened.driver.steps == [1, 2, 1]
