@@ -3,17 +3,16 @@
     python train.py OUTPUT_FOLDER [--minutes 65] [--seed 1] [--start FOLDER --passed 6.7]
 
 Takes nothing but the scripts beside it: conversations are made up as they are needed, none is seen twice. Two processes
-train together, a core each. The curriculum, the length of the rows and the learning rate follow the clock, so that it ends when it has to.
+train together, a core each. The curriculum, the length of the rows and the learning rate follow the clock, so that it ends
+when it has to.
 """
 
-import argparse
 import json
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import cores
 import torch
 import torch._dynamo
 import torch.nn.functional as F
@@ -147,16 +146,5 @@ def train(rank: int, out: Path, minutes: float, seed: int, start: Path | None, p
     training.run(model, optimizers(model), loss_at, report, clock)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--minutes", type=float, default=65)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--start", type=Path, help="go on with a checkpoint that a run has left")
-    parser.add_argument("--passed", type=float, default=0.0, help="minutes of training that it has behind it")
-    args = parser.parse_args()
-    cores.on_each_core(train, args.out, args.minutes, args.seed, args.start, args.passed)
-
-
 if __name__ == "__main__":
-    main()
+    training.main(train, __doc__ or "", minutes=65)

@@ -4,9 +4,11 @@ Takes a model, what its loss is, and what to do with a report. Knows nothing of 
 train together (`cores.py`) runs it, on losses of its own.
 """
 
+import argparse
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 import cores
 import torch
@@ -77,3 +79,15 @@ def run(
         if now - reported > clock.report or now >= clock.whole:
             reported = now
             report({"seconds": round(now), "step": step, "tokens": round(tokens), "loss": round(smooth, 3)})
+
+
+def main(train: Callable[..., None], description: str, minutes: float) -> None:
+    """The command line of a training: train(rank, out, minutes, seed, start, passed) in each process."""
+    parser = argparse.ArgumentParser(description=description.partition("\n")[0])
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--minutes", type=float, default=minutes)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--start", type=Path, help="go on with a checkpoint that a run has left")
+    parser.add_argument("--passed", type=float, default=0.0, help="minutes of training that it has behind it")
+    args = parser.parse_args()
+    cores.on_each_core(train, args.out, args.minutes, args.seed, args.start, args.passed)

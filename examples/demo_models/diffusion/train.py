@@ -8,7 +8,6 @@ denoised twice, first alone, then knowing what the first time gave, as the sampl
 learning rate follow the clock, so that it ends when it has to.
 """
 
-import argparse
 import json
 import random
 from collections.abc import Iterator
@@ -148,16 +147,5 @@ def train(rank: int, out: Path, minutes: float, seed: int, start: Path | None, p
     training.run(model, optimizers(model), loss_at, report, clock)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--minutes", type=float, default=60)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--start", type=Path, help="go on with a checkpoint that a run has left")
-    parser.add_argument("--passed", type=float, default=0.0, help="minutes of training that it has behind it")
-    args = parser.parse_args()
-    cores.on_each_core(train, args.out, args.minutes, args.seed, args.start, args.passed)
-
-
 if __name__ == "__main__":
-    main()
+    training.main(train, __doc__ or "", minutes=60)
