@@ -5,7 +5,7 @@
 // token, bits of the entropy.
 // Accepted is a row if the entropies of its slot's rows below its own, of equal ones of those before it, sum to at most the
 // bound. Entropies are not negative, so that their bits sort as they do. A thread a row; sums in f32.
-//!include step.wgsl
+//!include each_row.wgsl
 //!include state_line.wgsl
 
 struct Params {
@@ -20,16 +20,7 @@ struct Params {
 @group(0) @binding(6) var<storage, read> noise: array<vec2<u32>>;
 @group(0) @binding(7) var<storage, read_write> output: array<vec4<u32>>;
 
-@compute @workgroup_size(64)
-fn main(
-    @builtin(workgroup_id) workgroup: vec3<u32>,
-    @builtin(num_workgroups) workgroups: vec3<u32>,
-    @builtin(local_invocation_index) thread: u32,
-) {
-    let row = group_index(workgroup, workgroups) * 64u + thread;
-    if (row >= step.rows) {
-        return;
-    }
+fn take_row(row: u32) {
     let own = picks[row];
     let slot = slots[rows[row].z];
     var before = 0.0;

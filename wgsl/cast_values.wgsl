@@ -1,5 +1,5 @@
 // Shared by the casts: output = input, elementwise, in another type. The including file gives the types From and To.
-//!include step.wgsl
+//!include each_value.wgsl
 
 struct Params {
     columns: u32,
@@ -9,17 +9,6 @@ struct Params {
 @group(0) @binding(2) var<storage, read> input: array<From>;
 @group(0) @binding(3) var<storage, read_write> output: array<To>;
 
-@compute @workgroup_size(256)
-fn main(
-    @builtin(workgroup_id) workgroup: vec3<u32>,
-    @builtin(num_workgroups) workgroups: vec3<u32>,
-    @builtin(local_invocation_index) thread: u32,
-) {
-    let first = group_index(workgroup, workgroups) * 1024u + thread;
-    for (var part = 0u; part < 4u; part++) {
-        let index = first + part * 256u;
-        if (index < step.rows * params.columns) {
-            output[index] = To(input[index]);
-        }
-    }
+fn make_value(index: u32) {
+    output[index] = To(input[index]);
 }

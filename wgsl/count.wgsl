@@ -1,7 +1,7 @@
 // count: one more for the sampled token in the counts of each slot's place.
 // slots u32 [S, 4] (fourth column: place); sampled u32 [S, 1]; output: the counts, u32 [places, vocabulary], changed in
 // place. What stands for no token is past the vocabulary, and counts nothing. One thread per slot.
-//!include step.wgsl
+//!include each_row.wgsl
 
 struct Params {
     vocabulary: u32,
@@ -12,14 +12,8 @@ struct Params {
 @group(0) @binding(3) var<storage, read> sampled: array<u32>;
 @group(0) @binding(4) var<storage, read_write> output: array<u32>;
 
-@compute @workgroup_size(64)
-fn main(
-    @builtin(workgroup_id) workgroup: vec3<u32>,
-    @builtin(num_workgroups) workgroups: vec3<u32>,
-    @builtin(local_invocation_index) thread: u32,
-) {
-    let slot = group_index(workgroup, workgroups) * 64u + thread;
-    if (slot < step.rows && sampled[slot] < params.vocabulary) {
+fn take_row(slot: u32) {
+    if (sampled[slot] < params.vocabulary) {
         output[slots[slot].w * params.vocabulary + sampled[slot]] += 1u;
     }
 }

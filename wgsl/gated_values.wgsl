@@ -1,5 +1,5 @@
 // Shared by the gates: output = gelu(gate) * up, or gelu(gate) alone when HAS_GATE is false. Elementwise, in f32.
-//!include step.wgsl
+//!include each_value.wgsl
 //!include gelu_tanh.wgsl
 
 override HAS_GATE: bool = true;
@@ -16,23 +16,12 @@ struct Params {
 @group(0) @binding(3) var<storage, read> up: array<Activation>;
 @group(0) @binding(4) var<storage, read_write> output: array<Activation>;
 
-@compute @workgroup_size(256)
-fn main(
-    @builtin(workgroup_id) workgroup: vec3<u32>,
-    @builtin(num_workgroups) workgroups: vec3<u32>,
-    @builtin(local_invocation_index) thread: u32,
-) {
-    let first = group_index(workgroup, workgroups) * 1024u + thread;
-    for (var part = 0u; part < 4u; part++) {
-        let index = first + part * 256u;
-        if (index < step.rows * params.columns) {
-            let row = index / params.columns;
-            let column = index % params.columns;
-            var value = gelu_tanh(f32(gate[row * params.gate_columns + column]));
-            if (HAS_GATE) {
-                value *= f32(up[row * params.up_columns + params.up_first + column]);
-            }
-            output[index] = Activation(value);
-        }
+fn make_value(index: u32) {
+    let row = index / params.columns;
+    let column = index % params.columns;
+    var value = gelu_tanh(f32(gate[row * params.gate_columns + column]));
+    if (HAS_GATE) {
+        value *= f32(up[row * params.up_columns + params.up_first + column]);
     }
+    output[index] = Activation(value);
 }

@@ -2,7 +2,7 @@
 // rows u32 [T, 4]; weight, the table, f16 or f32 [V, columns]; output f32 [T, columns]. One multiplication, no other rounding.
 // A table above the binding limit is bound in sections of whole rows, one dispatch each: a dispatch writes the
 // rows whose id lies in [first_row, first_row + row_count). Ids outside the table are refused by the caller.
-//!include step.wgsl
+//!include each_value.wgsl
 //!include dense_value.wgsl
 
 struct Params {
@@ -17,22 +17,11 @@ struct Params {
 @group(0) @binding(3) var<storage, read> weight: array<u32>;
 @group(0) @binding(4) var<storage, read_write> output: array<f32>;
 
-@compute @workgroup_size(256)
-fn main(
-    @builtin(workgroup_id) workgroup: vec3<u32>,
-    @builtin(num_workgroups) workgroups: vec3<u32>,
-    @builtin(local_invocation_index) thread: u32,
-) {
-    let first = group_index(workgroup, workgroups) * 1024u + thread;
-    for (var part = 0u; part < 4u; part++) {
-        let index = first + part * 256u;
-        if (index < step.rows * params.columns) {
-            let id = rows[index / params.columns].x;
-            // A smaller id wraps to a large number, so one comparison tests both ends.
-            let line = id - params.first_row;
-            if (line < params.row_count) {
-                output[index] = dense_value(line * params.columns + index % params.columns) * params.scale;
-            }
-        }
+fn make_value(index: u32) {
+    let id = rows[index / params.columns].x;
+    // A smaller id wraps to a large number, so one comparison tests both ends.
+    let line = id - params.first_row;
+    if (line < params.row_count) {
+        output[index] = dense_value(line * params.columns + index % params.columns) * params.scale;
     }
 }

@@ -1,25 +1,7 @@
 // last_rows: output[s] = input[the last row of slot s].
 // slots u32 [S, 4] (first row, row count); input f32 [T, columns]; output f32 [S, columns].
-//!include step.wgsl
+//!include each_slot.wgsl
 
-struct Params {
-    columns: u32,
-}
-
-@group(0) @binding(1) var<uniform> params: Params;
-@group(0) @binding(2) var<storage, read> slots: array<vec4<u32>>;
-@group(0) @binding(3) var<storage, read> input: array<f32>;
-@group(0) @binding(4) var<storage, read_write> output: array<f32>;
-
-@compute @workgroup_size(64)
-fn main(
-    @builtin(workgroup_id) workgroup: vec3<u32>,
-    @builtin(num_workgroups) workgroups: vec3<u32>,
-    @builtin(local_invocation_index) thread: u32,
-) {
-    let index = group_index(workgroup, workgroups) * 64u + thread;
-    if (index < step.sequences * params.columns) {
-        let slot = slots[index / params.columns];
-        output[index] = input[(slot.x + slot.y - 1u) * params.columns + index % params.columns];
-    }
+fn slot_value(slot: vec2<u32>, column: u32) -> f32 {
+    return input[(slot.x + slot.y - 1u) * params.columns + column];
 }

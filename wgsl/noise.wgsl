@@ -2,7 +2,7 @@
 // rows u32 [T, 4] (second column: position, third: slot); slots u32 [S, 4] (fourth column: place); sampling u32 [S, 16];
 // output, a state, u32 [places * capacity, 2], of which only these lines change: the bits of an f32 between 0 and 1, a
 // token. Both are exact: of words 0 and 1 of the counter (position, steps left, 1, 0).
-//!include step.wgsl
+//!include each_row.wgsl
 //!include state_line.wgsl
 //!include philox.wgsl
 
@@ -17,16 +17,7 @@ struct Params {
 @group(0) @binding(4) var<storage, read> sampling: array<vec4<u32>>;
 @group(0) @binding(5) var<storage, read_write> output: array<vec2<u32>>;
 
-@compute @workgroup_size(64)
-fn main(
-    @builtin(workgroup_id) workgroup: vec3<u32>,
-    @builtin(num_workgroups) workgroups: vec3<u32>,
-    @builtin(local_invocation_index) thread: u32,
-) {
-    let row = group_index(workgroup, workgroups) * 64u + thread;
-    if (row >= step.rows) {
-        return;
-    }
+fn take_row(row: u32) {
     let settings = rows[row].z * 4u;
     let key = vec2<u32>(sampling[settings + 1u].w, sampling[settings + 2u].x);
     let words = philox(vec4<u32>(rows[row].y, sampling[settings + 2u].z, 1u, 0u), key);

@@ -1,7 +1,7 @@
 // seat: the step's rows with the tokens of their canvas, in place.
 // slots u32 [S, 4] (fourth column: place); canvas, a state, u32 [places * capacity, 4], its first word a token;
 // output: the rows, u32 [T, 4] (second column: position, third: slot).
-//!include step.wgsl
+//!include each_row.wgsl
 //!include state_line.wgsl
 
 struct Params {
@@ -13,15 +13,7 @@ struct Params {
 @group(0) @binding(3) var<storage, read> canvas: array<vec4<u32>>;
 @group(0) @binding(4) var<storage, read_write> output: array<vec4<u32>>;
 
-@compute @workgroup_size(64)
-fn main(
-    @builtin(workgroup_id) workgroup: vec3<u32>,
-    @builtin(num_workgroups) workgroups: vec3<u32>,
-    @builtin(local_invocation_index) thread: u32,
-) {
-    let row = group_index(workgroup, workgroups) * 64u + thread;
-    if (row < step.rows) {
-        let line = output[row];
-        output[row] = vec4<u32>(canvas[state_line(line)].x, line.yzw);
-    }
+fn take_row(row: u32) {
+    let line = output[row];
+    output[row] = vec4<u32>(canvas[state_line(line)].x, line.yzw);
 }

@@ -1,7 +1,7 @@
 // soften: the soft embedding made whole, in place: soft[t] * scale / the sum of the weights.
 // rows u32 [T, 4] (second column: position, third: slot); slots u32 [S, 4] (fourth column: place); picks u32 [T, 4], whose
 // fourth word is the bits of 1 / that sum; output, a state, f32 [places * capacity, columns], of which only these lines change.
-//!include step.wgsl
+//!include each_value.wgsl
 //!include state_line.wgsl
 
 struct Params {
@@ -16,19 +16,8 @@ struct Params {
 @group(0) @binding(4) var<storage, read> picks: array<vec4<u32>>;
 @group(0) @binding(5) var<storage, read_write> output: array<f32>;
 
-@compute @workgroup_size(256)
-fn main(
-    @builtin(workgroup_id) workgroup: vec3<u32>,
-    @builtin(num_workgroups) workgroups: vec3<u32>,
-    @builtin(local_invocation_index) thread: u32,
-) {
-    let first = group_index(workgroup, workgroups) * 1024u + thread;
-    for (var part = 0u; part < 4u; part++) {
-        let index = first + part * 256u;
-        if (index < step.rows * params.columns) {
-            let row = index / params.columns;
-            let at = state_line(rows[row]) * params.columns + index % params.columns;
-            output[at] *= params.scale * bitcast<f32>(picks[row].w);
-        }
-    }
+fn make_value(index: u32) {
+    let row = index / params.columns;
+    let at = state_line(rows[row]) * params.columns + index % params.columns;
+    output[at] *= params.scale * bitcast<f32>(picks[row].w);
 }
