@@ -23,6 +23,7 @@ from doppler_core.engine.model_type import Opened
 from doppler_core.engine.request import Canvas, GenerateRequest
 from doppler_core.manifest.load import load_manifest, manifest_json
 from doppler_core.plan.check import check
+from doppler_core.plan.cost import gpu_resident, numpy_resident
 from doppler_core.plan.profile import apply_profile, profiles
 from doppler_core.text.chat import choose_format
 from doppler_core.text.tokenizer import Tokenizer
@@ -166,6 +167,14 @@ def test_what_was_encoded_before_serves_again(of: Tiny, executor: Executor) -> N
         again = engine.submit(asked(of, 1, max_tokens=CANVAS)).result(60)
     assert first.ids == again.ids
     assert (first.usage.cached_tokens, again.usage.cached_tokens) == (0, first.usage.prompt_tokens - 1)
+
+
+def test_an_executor_holds_what_its_plan_says(executors: dict[str, Executor], of: Tiny) -> None:
+    """NumPy's row ops run together, so that their values can't share a buffer as the plan's do; it expands weights of one
+    axis beside. A GPU has uniforms of 256 bytes, hundreds of them."""
+    assert executors["numpy"].memory_bytes == pytest.approx(numpy_resident(of.plan), rel=0.05)
+    gpu = executors["wgpu"]
+    assert 0 <= gpu.memory_bytes - gpu_resident(gpu._plan) < 100_000  # type: ignore[attr-defined]
 
 
 def test_memory_is_the_same_after_any_number_of_steps(of: Tiny, executor: Executor) -> None:

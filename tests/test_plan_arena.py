@@ -1,12 +1,18 @@
 """The arena: values alive at one time never share a buffer, and the buffers are few."""
 
+from collections.abc import Callable
 from itertools import pairwise
 
+import pytest
+from diffusion26b import diffusion_plan
+from e2b import e2b_plan
 from hypothesis import given
 from hypothesis import strategies as st
 
-from doppler_core.plan.arena import lay_out
-from doppler_core.plan.op import HOST, ROWS, Kernel, Op, State, Value
+from doppler_core.device.numpy_bound import group
+from doppler_core.plan.arena import lay_out, shared
+from doppler_core.plan.cost import step_bytes
+from doppler_core.plan.op import HOST, ROWS, Kernel, Op, Plan, State, Value
 
 
 def op(output: Value, *inputs: Value, file: str = "any.wgsl") -> Op:
@@ -76,3 +82,37 @@ def test_a_value_that_two_ops_may_write_has_one_place() -> None:
     arena = lay_out([op(x), op(chosen, x), op(chosen, x)], ["chosen"], 10, 1)
     assert arena.place["chosen"] != arena.place["x"]
     assert len(arena.sizes) == 2
+
+
+def test_phases_share_buffers_by_size_in_whatever_order_they_ask_for_them() -> None:
+    small, large, end = Value("small", ("T", 4)), Value("large", ("T", 400)), Value("end", ("T", 1))
+    arenas = [
+        lay_out([op(small), op(large), op(end, small, large)], ["end"], 10, 1),
+        lay_out([op(large), op(small), op(end, small, large)], ["end"], 10, 1),
+    ]
+    assert sum(shared(arenas)) == arenas[0].bytes == arenas[1].bytes
+
+
+@given(st.lists(phases(), min_size=1, max_size=4), st.integers(1, 500), st.integers(1, 40))
+def test_what_phases_share_has_room_for_each_of_them(
+    several: list[list[Op]], rows: int, sequences: int
+) -> None:
+    arenas = [lay_out(ops, [], rows, sequences) for ops in several]
+    sizes = shared(arenas)
+    for ops, arena in zip(several, arenas, strict=True):
+        assert sorted(arena.sizes, reverse=True) == list(arena.sizes)
+        for each in ops:
+            assert sizes[arena.place[each.output.name]] >= each.output.bytes(rows, sequences)
+    assert max(arena.bytes for arena in arenas) <= sum(sizes) <= sum(arena.bytes for arena in arenas)
+
+
+@pytest.mark.parametrize("lowered", [diffusion_plan, e2b_plan])
+def test_at_full_size_numpys_buffers_have_room_in_what_the_plan_says(lowered: Callable[[], Plan]) -> None:
+    """It runs row ops together, whose values then can't share a buffer, so that its arena is another one."""
+    plan = lowered()
+    rows, sequences = plan.largest.rows, plan.largest.sequences
+    arenas = []
+    for phase, ops in plan.phases.items():
+        together = [number for number, each in enumerate(group(ops)) for _ in each.ops]
+        arenas.append(lay_out(ops, plan.kept(phase), rows, sequences, together, in_words=True))
+    assert 0.8 * step_bytes(plan, in_words=True) < sum(shared(arenas)) <= step_bytes(plan, in_words=True)

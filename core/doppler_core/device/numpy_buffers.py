@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from doppler_core.device.numpy_lanes import Lane
-from doppler_core.plan.arena import Arena
+from doppler_core.plan.arena import Arena, shared
 from doppler_core.plan.op import Value
 from doppler_core.plan.operands import Array
 
@@ -53,8 +52,7 @@ def make_buffers(arenas: Mapping[str, Arena], max_rows: int) -> dict[str, Buffer
 
     They are not yet written to: a system gives memory when it is touched.
     """
-    sizes = [max(column) for column in zip_longest(*(arena.sizes for arena in arenas.values()), fillvalue=0)]
-    buffers = [aligned(size // 4) for size in sizes]
+    buffers = [aligned(size // 4) for size in shared(arenas.values())]
     return {phase: Buffers(buffers, arena.place, max_rows) for phase, arena in arenas.items()}
 
 

@@ -1,6 +1,6 @@
 """A plan bound to a GPU device: weights and states in memory, a launch for every op. Replayed many times."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,7 +8,7 @@ from doppler_core.device.binder import Binder, Launch, Text
 from doppler_core.device.gpu import Gpu
 from doppler_core.device.step_buffers import StepBuffers, make_step_buffers
 from doppler_core.device.wgpu_states import GpuStates
-from doppler_core.plan.arena import Arena
+from doppler_core.plan.arena import Arena, shared
 from doppler_core.plan.op import HOST, Op, Plan
 from doppler_core.weights.tensor import Tensor
 
@@ -57,7 +57,7 @@ def bind(
     states = {name: gpu.storage(state.bytes(max_rows, max_slots)) for name, state in plan.states().items()}
     binder = Binder(gpu, text, step)
     binder.load(plan, tensors, progress)
-    arena_buffers = _arena_buffers(gpu, list(arenas.values()))
+    arena_buffers = [gpu.storage(size) for size in shared(arenas.values())]
     values = {
         phase: {name: arena_buffers[place] for name, place in arena.place.items()}
         for phase, arena in arenas.items()
@@ -83,12 +83,3 @@ def bind(
         step=step,
         buffers=(*step.owned, *states.values(), *binder.owned, *arena_buffers),
     )
-
-
-def _arena_buffers(gpu: Gpu, arenas: Sequence[Arena]) -> list[Any]:
-    """One set of buffers for all phases: only one of them runs at a time."""
-    count = max((len(arena.sizes) for arena in arenas), default=0)
-    return [
-        gpu.storage(max(arena.sizes[index] for arena in arenas if index < len(arena.sizes)))
-        for index in range(count)
-    ]

@@ -5,15 +5,16 @@ runs, its inputs above all: WebGPU refuses a buffer that one dispatch both reads
 buffers of their own, which outlive the step.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from doppler_core.plan.op import HOST, ROWS, Op, State, Value
 
 
 @dataclass(frozen=True)
 class Arena:
-    """sizes: bytes of each buffer. place: the buffer each value of the phase lies in."""
+    """sizes: bytes of each buffer, the largest first. place: the buffer each value of the phase lies in."""
 
     sizes: tuple[int, ...]
     place: Mapping[str, int]
@@ -55,7 +56,18 @@ def lay_out(
         if index + 1 == len(ops) or together[index + 1] != together[index]:
             free.extend(ending)
             ending.clear()
-    return Arena(tuple(sizes), place)
+    largest_first = sorted(range(len(sizes)), key=sizes.__getitem__, reverse=True)
+    rank = {buffer: number for number, buffer in enumerate(largest_first)}
+    return Arena(
+        tuple(sizes[buffer] for buffer in largest_first),
+        {name: rank[buffer] for name, buffer in place.items()},
+    )
+
+
+def shared(arenas: Iterable[Arena]) -> tuple[int, ...]:
+    """Bytes of the buffers that serve several phases, of which one runs at a time: each phase's largest is one of them,
+    and so on."""
+    return tuple(map(max, zip_longest(*(arena.sizes for arena in arenas), fillvalue=0)))
 
 
 def _is_laid_out(value: Value) -> bool:

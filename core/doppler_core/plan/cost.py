@@ -7,7 +7,7 @@ step must ask for count as greedy steps ask: the likeliest token is chosen, noth
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from doppler_core.plan.arena import lay_out
+from doppler_core.plan.arena import lay_out, shared
 from doppler_core.plan.op import HOST, LAST, ROWS, SAMPLING, SLOTS, Op, Plan, State, Value, Weight
 from doppler_core.plan.signature import per_sequence
 from doppler_core.weights.tensor import tensor_bytes
@@ -169,11 +169,11 @@ def step_bytes(plan: Plan, in_words: bool = False) -> int:
     value takes four bytes."""
     rows, sequences = plan.largest.rows, plan.largest.sequences
     arenas = [
-        lay_out(ops, plan.kept(phase), rows, sequences, in_words=in_words).bytes
+        lay_out(ops, plan.kept(phase), rows, sequences, in_words=in_words)
         for phase, ops in plan.phases.items()
     ]
     tables = (ROWS, SLOTS, LAST, SAMPLING) if plan.states() else (ROWS, SLOTS)
-    return max(arenas, default=0) + sum(table.bytes(rows, sequences) for table in tables)
+    return sum(shared(arenas)) + sum(table.bytes(rows, sequences) for table in tables)
 
 
 def _constants(plan: Plan) -> int:
