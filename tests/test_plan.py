@@ -178,7 +178,7 @@ def test_a_step_with_another_roles_weights_is_an_error() -> None:
         ("embed_tokens.weight", (1000, 768), "expected shape [262144, 768]"),
         ("layers.3.self_attn.k_proj.weight", (512, 768), "expected 1 heads of 256"),
         ("layers.3.mlp.down_proj.weight", (768, 1151), "expected shape [outputs, 1152]"),
-        ("layers.3.self_attn.q_norm.weight", (255,), "255 values can't normalise rows of 768"),
+        ("layers.3.self_attn.q_norm.weight", (255,), "q_norm.weight: expected shape [256]"),
         ("embedding_postprocessor.projections.0.weight", (3072, 767), "expected shape [3072, 768]"),
     ],
 )

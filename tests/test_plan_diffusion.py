@@ -3,6 +3,7 @@
 import dataclasses
 import re
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -248,12 +249,43 @@ def test_what_this_model_type_does_not_run_is_an_error(path: str, value: Any, sa
         ("layers.7.router.per_expert_scale", (1,), "expected shape [128]"),
         ("layers.5.self_attn.k_proj.weight", (2048, 2816), "expected 2 heads of 512"),
         ("self_conditioning.gate_proj.weight", (2112, 2112), "expected shape [outputs, 2816]"),
+        ("self_conditioning.up_proj.weight", (2000, 2816), "soft_up: expected 2112 outputs"),
+        ("self_conditioning.down_proj.weight", (2000, 2112), "soft_down and embed: expected rows of one width"),
     ],
 )
 def test_a_tensor_that_does_not_fit_is_named(name: str, shape: tuple[int, ...], says: str) -> None:
+    with pytest.raises(PlanError, match=re.escape(says)):
+        lowered_with({f"model.decoder.{name}": shape})
+
+
+def lowered_with(shapes: Mapping[str, tuple[int, ...] | None]) -> Plan:
+    """The plan of a checkpoint in which these tensors have other shapes, or are not there."""
     manifest, _ = with_f32_activations(diffusion_manifest(), "the test says so")
     tensors = diffusion_tensors(manifest)
-    full = f"model.decoder.{name}"
-    tensors[full] = dataclasses.replace(tensors[full], shape=shape)
-    with pytest.raises(PlanError, match=re.escape(says)):
-        DiffusionModelType().lower(manifest, tensors, ROOM)
+    for name, shape in shapes.items():
+        if shape is None:
+            del tensors[name]
+        else:
+            tensors[name] = dataclasses.replace(tensors[name], shape=shape)
+    return DiffusionModelType().lower(manifest, tensors, ROOM)
+
+
+SANDWICH = ("input_layernorm", "post_attention_layernorm")
+FEEDFORWARD = ("pre_feedforward_layernorm", "post_feedforward_layernorm")
+NORMS = {
+    **{f"layers.0.{name}": 2816 for name in (*SANDWICH, *FEEDFORWARD, f"{FEEDFORWARD[1]}_1")},
+    **{f"layers.0.{name}_2": 2816 for name in FEEDFORWARD},
+    "layers.0.self_attn.q_norm": 256,
+    "layers.5.self_attn.k_norm": 512,
+    "self_conditioning.pre_norm": 2816,
+    "norm": 2816,
+}
+
+
+@pytest.mark.parametrize("name", [*NORMS, "layers.0.router.scale"])
+def test_a_norms_weight_of_another_length_is_named_whatever_it_divides(name: str) -> None:
+    """A shorter one would pass for the weight of runs of so many values."""
+    length, full = NORMS.get(name, 2816), f"model.decoder.{name}" + ".weight" * (name in NORMS)
+    for shape in ((0,), (1,), (length // 2,), (length + 1,), (1, length)):
+        with pytest.raises(PlanError, match=re.escape(f"{full}: expected shape [{length}]")):
+            lowered_with({full: shape})

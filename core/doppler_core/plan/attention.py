@@ -89,7 +89,7 @@ def _normed_keys_values(stack: Stack, layer: Layer, k: Value, v: Value) -> tuple
     k = _head_norm(stack, layer, "k_norm", k)
     if stack.manifest.inference.attention.value_norm:
         note = "attention.valueNorm"
-        v = stack.build.norm("v_norm", layer.number, v, stack.norm, note, columns=layer.head_dim)
+        v = stack.build.norm("v_norm", layer.number, v, stack.norm, note, layer.head_dim, weighted=False)
     return k, v
 
 
@@ -106,7 +106,7 @@ def _project(stack: Stack, layer: Layer, role: str, a: Value, heads: int) -> Val
 def _head_norm(stack: Stack, layer: Layer, role: str, x: Value) -> Value:
     if not stack.manifest.inference.attention.query_key_norm:
         return x
-    return stack.build.norm(role, layer.number, x, stack.norm, note="attention.queryKeyNorm")
+    return stack.build.norm(role, layer.number, x, stack.norm, "attention.queryKeyNorm", layer.head_dim)
 
 
 def _scores(stack: Stack, layer: Layer) -> dict[str, Scalar]:

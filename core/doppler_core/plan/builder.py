@@ -103,19 +103,17 @@ class Builder:
         note: str = "",
         columns: int | None = None,
         gain: float = 1.0,
+        weighted: bool = True,
     ) -> Value:
-        """An RMS norm of each run of as many values as its weight has, or of `columns` values without a weight; times
-        `gain`."""
-        weights = [] if columns else [self.names.tensor(role, layer)]
+        """An RMS norm of each run of `columns` values of a row, of the whole row where that is None; times the role's weight,
+        if it is `weighted`, and times `gain`."""
+        run = columns or x.columns
+        weights = [self.names.tensor(role, layer)] if weighted else []
         for weight in weights:
-            if len(weight.shape) != 1:
+            if weight.shape != (run,):
                 raise PlanError(
-                    f"{weight.name}: expected the one axis of a norm's weight, found shape {list(weight.shape)}"
+                    f"{weight.name}: expected shape {[run]} to normalise runs of {run} values, found {list(weight.shape)}"
                 )
-        run = columns or weights[0].shape[0]
-        if x.columns % run:
-            name = weights[0].name if weights else role
-            raise PlanError(f"{name}: {run} values can't normalise rows of {x.columns}")
         return self.emit(
             "rmsnorm",
             role,
@@ -164,6 +162,11 @@ class Builder:
         self, role: str, layer: int | None, x: Value, branch: Value, gain: float = 1.0, note: str = ""
     ) -> Value:
         """(x + branch) * gain."""
+        if branch.columns != x.columns:
+            raise PlanError(
+                f"{x.name} and {branch.name}: expected rows of one width to add up, found {x.columns} and "
+                f"{branch.columns} values"
+            )
         params: dict[str, Scalar] = {"columns": x.columns}
         if gain != 1:
             params["gain"] = gain

@@ -13,6 +13,7 @@ from doppler_core.manifest.model import Manifest
 from doppler_core.plan.canvas import BLOCK
 from doppler_core.plan.canvas_meaning import HEAD
 from doppler_core.plan.canvas_settings import canvas_settings
+from doppler_core.plan.feed_forward import gated
 from doppler_core.plan.next_token import head_weight
 from doppler_core.plan.op import ROWS, Scalar, Section, State, Value
 from doppler_core.plan.room import Room
@@ -23,6 +24,7 @@ from doppler_core.weights.tensor import Tensor
 TILE = 8192  # tokens whose logits exist at one time
 _NOTE = "diffusionGemma"
 _SOFT = "diffusionGemma.selfConditioning"
+_SOFT_ROLES = ("soft_gate", "soft_up", "soft_activation", "soft_down")
 
 
 def canvas_states(manifest: Manifest, room: Room) -> dict[str, State]:
@@ -47,20 +49,9 @@ def canvas_rows(stack: Stack, states: dict[str, State]) -> Value:
         kept: dict[str, Scalar] = {"columns": soft.columns, "capacity": soft.capacity}
         recalled = build.emit("recall", "recall", None, [soft], x.shape, params=kept, note=_SOFT)
         n = build.norm("soft_norm", None, recalled, stack.norm, _SOFT)
-        gate, up = (build.matmul(role, None, n, note=_SOFT) for role in ("soft_gate", "soft_up"))
-        h = build.emit(
-            "gelu",
-            "soft_activation",
-            None,
-            [gate, up],
-            gate.shape,
-            params={"columns": gate.columns},
-            note=_SOFT,
-        )
-        x = build.residual(
-            "soft_residual", None, build.matmul("soft_down", None, h, note=_SOFT), x, note=_SOFT
-        )
-    return build.norm("canvas_norm", None, x, stack.norm, _NOTE, columns=x.columns)
+        h = gated(stack, None, n, stack.sizes.intermediate_size, _SOFT_ROLES, _SOFT)
+        x = build.residual("soft_residual", None, h, x, note=_SOFT)
+    return build.norm("canvas_norm", None, x, stack.norm, _NOTE, weighted=False)
 
 
 def next_canvas(stack: Stack, hidden: Value, states: dict[str, State]) -> Value:

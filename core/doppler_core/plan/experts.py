@@ -88,10 +88,9 @@ def _routes(stack: Stack, layer: Layer, sizes: Experts, x: Value) -> Value:
     """Each row's experts and their weights, u32 [R, 2 * chosen]."""
     build, number = stack.build, layer.number
     norm = {"eps": stack.norm["eps"], "offset": 0.0}
-    if sizes.scale_hidden_states:
-        r = build.norm("router_norm", number, x, norm, _NOTE, gain=x.columns**-0.5)
-    else:
-        r = build.norm("router_norm", number, x, norm, _NOTE, columns=x.columns)
+    scaled = sizes.scale_hidden_states
+    gain = x.columns**-0.5 if scaled else 1.0
+    r = build.norm("router_norm", number, x, norm, _NOTE, gain=gain, weighted=scaled)
     scores = build.matmul("router", number, r, note=_NOTE)
     if scores.columns != sizes.count:
         raise PlanError(

@@ -10,11 +10,14 @@ from doppler_core.plan.layers import Layer
 from doppler_core.plan.op import Value
 from doppler_core.plan.stack import Stack
 
+_DENSE = ("gate_proj", "up_proj", "activation", "down_proj")
+
 
 def feed_forward(stack: Stack, layer: Layer, x: Value, gain: float, note: str) -> Value:
     """(x + norm(f)) * gain. [R, hidden] -> [R, hidden]."""
     build, number = stack.build, layer.number
-    h = _dense(stack, layer, x)
+    b = build.norm("pre_feedforward_norm", number, x, stack.norm, note="normalization.preFeedforwardNorm")
+    h = gated(stack, number, b, layer.intermediate_size, _DENSE)
     experts = experts_of(stack, layer)
     if experts is not None:
         h = build.norm("dense_norm", number, h, stack.norm, note="ffn.branchMode")
@@ -25,17 +28,18 @@ def feed_forward(stack: Stack, layer: Layer, x: Value, gain: float, note: str) -
     return build.residual("ffn_residual", number, x, h, gain, note)
 
 
-def _dense(stack: Stack, layer: Layer, x: Value) -> Value:
-    """down(gelu(gate) * up) of the normed rows."""
-    build, number = stack.build, layer.number
-    b = build.norm("pre_feedforward_norm", number, x, stack.norm, note="normalization.preFeedforwardNorm")
-    gate, up = (build.matmul(role, number, b) for role in ("gate_proj", "up_proj"))
-    for value, role in ((gate, "gate_proj"), (up, "up_proj")):
-        if value.columns != layer.intermediate_size:
+def gated(
+    stack: Stack, layer: int | None, x: Value, width: int, roles: tuple[str, str, str, str], note: str = ""
+) -> Value:
+    """down(gelu(gate) * up) of normed rows. roles: of gate, up, the activation and down. width: outputs of the first two."""
+    build, (*both, activation, down) = stack.build, roles
+    gate, up = (build.matmul(role, layer, x, note=note) for role in both)
+    for value in (gate, up):
+        if value.columns != width:
             raise PlanError(
-                f"layers.{number}.{role}: expected {layer.intermediate_size} outputs (architecture.intermediateSize"
+                f"{value.name}: expected {width} outputs (architecture.intermediateSize"
                 f"{', ffn.useDoubleWideMlp' if stack.manifest.inference.ffn.use_double_wide_mlp else ''}), found "
                 f"{value.columns}"
             )
-    h = build.emit("gelu", "activation", number, [gate, up], gate.shape, params={"columns": gate.columns})
-    return build.matmul("down_proj", number, h)
+    h = build.emit("gelu", activation, layer, [gate, up], gate.shape, params={"columns": width}, note=note)
+    return build.matmul(down, layer, h, note=note)

@@ -51,7 +51,7 @@ def per_layer_inputs(stack: Stack, x: Value, on_host: bool) -> Value:
         )
     # The factor hidden^-0.5 before a norm is the same as an epsilon that is `hidden` times as large.
     norm = {**stack.norm, "eps": float(stack.norm["eps"]) * stack.sizes.hidden_size}
-    context = build.norm("per_layer_projection_norm", None, context, norm, note=_NOTE)
+    context = build.norm("per_layer_projection_norm", None, context, norm, _NOTE, columns=width)
     return build.residual("per_layer_inputs", None, rows, context, 2**-0.5, _NOTE)
 
 
