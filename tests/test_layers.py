@@ -14,6 +14,7 @@ PLUGINS = ROOT / "doppler_plugins"
 LEVELS = {
     "errors": 0,
     "settings": 0,
+    "strict_json": 0,
     "manifest": 1,
     "weights": 1,
     "text": 1,

@@ -1,13 +1,11 @@
 """Strict JSON: takes a file's bytes, gives one object, or a ManifestError that names the file. It knows no field."""
 
-import json
-import math
 import stat
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from doppler_core.errors import ManifestError
+from doppler_core.strict_json import strict_json
 
 # The longest seed has 16 KB and is 7 deep: these stop a memory bomb, not a manifest.
 LARGEST_BYTES = 4 * 2**20
@@ -41,47 +39,18 @@ def read_text(path: Path) -> str:
 
 
 def parse_object(text: str, name: str) -> dict[str, Any]:
-    """The JSON object in `text`; `name` stands for the file in messages.
+    """The JSON object in `text`, strictly read; `name` stands for the file in messages.
 
     ManifestError: not JSON, a key twice in one object, NaN or an infinity, half of a surrogate pair, nested too deep,
     not an object.
     """
 
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
-            keys = [key for key, _ in pairs]
-            twice = next(key for key in keys if keys.count(key) > 1)
-            raise ManifestError(f"{name}: the key {json.dumps(twice)} stands twice in one object; remove one")
-        return found
-
-    def refuse(literal: str) -> NoReturn:
-        raise ManifestError(f"{name}: {literal} is not a JSON number; expected a finite number")
-
-    def finite(literal: str) -> float:
-        value = float(literal)
-        return value if math.isfinite(value) else refuse(literal)
-
     try:
-        value = json.loads(text, object_pairs_hook=unique, parse_constant=refuse, parse_float=finite)
-        json.dumps(value, ensure_ascii=False).encode("utf-8")
-    except json.JSONDecodeError as error:
-        raise ManifestError(
-            f"{name}: not JSON at line {error.lineno}, column {error.colno}: {error.msg}"
-        ) from None
-    except RecursionError:
-        raise ManifestError(f"{name}: nested too deep; expected at most {DEEPEST} levels") from None
-    except ManifestError:
-        raise
-    except UnicodeEncodeError:
-        raise ManifestError(f"{name}: a string holds half of a surrogate pair; remove it") from None
-    except ValueError:
-        # Python refuses to read a whole number of thousands of digits.
-        raise ManifestError(f"{name}: a number has too many digits") from None
+        value = strict_json(text, DEEPEST)
+    except ValueError as error:
+        raise ManifestError(f"{name}: {error}") from None
     if not isinstance(value, dict):
         raise ManifestError(f"{name}: expected a JSON object at the top, found {kind_of(value)}")
-    if _depth(value) > DEEPEST:
-        raise ManifestError(f"{name}: nested too deep; expected at most {DEEPEST} levels")
     return value
 
 
@@ -98,18 +67,3 @@ def kind_of(value: object) -> str:
     if isinstance(value, list | tuple):
         return "a list"
     return "an object"
-
-
-def _children(value: Any) -> Iterator[Any]:
-    if isinstance(value, dict):
-        yield from value.values()
-    elif isinstance(value, list):
-        yield from value
-
-
-def _depth(value: Any) -> int:
-    level, depth = [value], 0
-    while level:
-        depth += 1
-        level = [child for parent in level for child in _children(parent)]
-    return depth

@@ -4,12 +4,8 @@ Every fault is a FileFormatError that names the file. It knows no weight format.
 """
 
 import contextlib
-import json
-import math
 import os
-import re
 import stat
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
@@ -17,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from doppler_core.errors import DopplerError, FileFormatError
+from doppler_core.strict_json import shortened, strict_json
 from doppler_core.weights.tensor import Bytes
 
 JSON_BYTES = 100_000_000
@@ -24,7 +21,6 @@ JSON_BYTES = 100_000_000
 _JSON_VALUES = 4_000_000
 # No file of a model is 10 deep. What Python reads near its recursion limit, it could not print in a message.
 _JSON_DEPTH = 100
-_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 # The longest name that file systems take.
 _NAME_BYTES = 255
 
@@ -57,29 +53,16 @@ def regular_size(path: Path) -> int:
 
 
 def parse_json(text: bytes, path: Path) -> Any:
-    """JSON as the standard has it: UTF-8, no key twice, no NaN, no half of a surrogate pair; bounded in values and depth."""
-    opened = text.count(b"[") + text.count(b"{")
-    values = text.count(b",") + opened
+    """The value of strictly read JSON in UTF-8, bounded in values and depth."""
+    values = text.count(b",") + text.count(b"[") + text.count(b"{")
     if values > _JSON_VALUES:
         raise FileFormatError(f"{path}: JSON with about {values} values, more than {_JSON_VALUES}")
     try:
-        value = json.loads(
-            text.decode("utf-8"),
-            object_pairs_hook=_unique_keys,
-            parse_constant=_refuse_constant,
-            parse_float=_finite,
-        )
-        if _SURROGATE.search(text):
-            json.dumps(value, ensure_ascii=False).encode("utf-8")
-    except RecursionError:
-        raise FileFormatError(f"{path}: JSON nested too deeply") from None
-    except UnicodeEncodeError:
-        raise FileFormatError(f"{path}: not valid JSON: a string holds half of a surrogate pair") from None
+        return strict_json(text.decode("utf-8"), _JSON_DEPTH)
+    except UnicodeDecodeError as error:
+        raise FileFormatError(f"{path}: not UTF-8 at byte {error.start}, so not JSON") from None
     except ValueError as error:
-        raise FileFormatError(f"{path}: not valid JSON: {_short(str(error))}") from None
-    if opened > _JSON_DEPTH and _deeper(value, _JSON_DEPTH):
-        raise FileFormatError(f"{path}: JSON nested too deeply, more than {_JSON_DEPTH} levels")
-    return value
+        raise FileFormatError(f"{path}: {error}") from None
 
 
 def read_json(path: Path, limit: int = JSON_BYTES) -> Any:
@@ -105,10 +88,10 @@ def inside(folder: Path, name: object, source: Path) -> Path:
     """
     named = isinstance(name, str) and bool(name) and not any(ord(letter) < 32 for letter in name)
     if not isinstance(name, str) or not named or len(name.encode("utf-8", "surrogatepass")) > _NAME_BYTES:
-        raise FileFormatError(f"{source}: {_short(repr(name))} is not a file name")
+        raise FileFormatError(f"{source}: {shortened(repr(name))} is not a file name")
     pure = PurePosixPath(name)
     if "\\" in name or pure.is_absolute() or PureWindowsPath(name).drive or ".." in pure.parts:
-        raise FileFormatError(f"{source}: the path {_short(repr(name))} leaves its folder {folder}")
+        raise FileFormatError(f"{source}: the path {shortened(repr(name))} leaves its folder {folder}")
     return folder / name
 
 
@@ -126,7 +109,7 @@ def field(record: Mapping[str, Any], name: str, kind: type, path: Path, where: s
     """A required field of a JSON object, checked for its type (a bool is no int)."""
     value = record.get(name)
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        got = "nothing" if name not in record else _short(repr(value))
+        got = "nothing" if name not in record else shortened(repr(value))
         raise FileFormatError(f"{path}: {where}: `{name}`: expected {kind.__name__}, got {got}")
     return value
 
@@ -139,37 +122,3 @@ def sync_folder(path: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        twice = Counter(key for key, _ in pairs).most_common(1)[0][0]
-        raise ValueError(f"the key {_short(repr(twice))} occurs twice in one object")
-    return found
-
-
-def _refuse_constant(text: str) -> Any:
-    raise ValueError(f"{text} is no JSON number")
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    return value if math.isfinite(value) else _refuse_constant(text)
-
-
-def _deeper(value: Any, limit: int) -> bool:
-    """Whether lists and objects are nested more than `limit` deep."""
-    level = [value]
-    for _ in range(limit + 1):
-        level = [
-            child
-            for parent in level
-            if isinstance(parent, dict | list)
-            for child in (parent.values() if isinstance(parent, dict) else parent)
-        ]
-    return bool(level)
-
-
-def _short(text: str, limit: int = 200) -> str:
-    return text if len(text) <= limit else f"{text[:limit]}..."
