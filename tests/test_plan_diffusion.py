@@ -250,7 +250,11 @@ def test_what_this_model_type_does_not_run_is_an_error(path: str, value: Any, sa
         ("layers.5.self_attn.k_proj.weight", (2048, 2816), "expected 2 heads of 512"),
         ("self_conditioning.gate_proj.weight", (2112, 2112), "expected shape [outputs, 2816]"),
         ("self_conditioning.up_proj.weight", (2000, 2816), "soft_up: expected 2112 outputs"),
-        ("self_conditioning.down_proj.weight", (2000, 2112), "soft_down and embed: expected rows of one width"),
+        (
+            "self_conditioning.down_proj.weight",
+            (2000, 2112),
+            "soft_down and embed: expected rows of one width",
+        ),
     ],
 )
 def test_a_tensor_that_does_not_fit_is_named(name: str, shape: tuple[int, ...], says: str) -> None:
@@ -289,3 +293,21 @@ def test_a_norms_weight_of_another_length_is_named_whatever_it_divides(name: str
     for shape in ((0,), (1,), (length // 2,), (length + 1,), (1, length)):
         with pytest.raises(PlanError, match=re.escape(f"{full}: expected shape [{length}]")):
             lowered_with({full: shape})
+
+
+@pytest.mark.parametrize("stack", ["model.encoder.language_model", "model.decoder"])
+def test_a_layers_factor_that_is_missing_is_named(stack: str) -> None:
+    """The other phase's would be another number, and 1 too."""
+    names = [f"{stack}.layers.{layer}.layer_scalar" for layer in range(LAYERS)]
+    for missing in (names[:1], names[28:29], names):
+        with pytest.raises(PlanError, match=re.escape(f"no tensor '{missing[0]}'")):
+            lowered_with(dict.fromkeys(missing))
+
+
+def test_nobody_misses_the_factor_of_what_is_not_run_nor_all_of_them() -> None:
+    last = f"model.encoder.language_model.layers.{LAYERS - 1}.layer_scalar"
+    assert lowered_with({last: None}).phases
+    manifest, _ = with_f32_activations(diffusion_manifest(), "the test says so")
+    without = {name: one for name, one in diffusion_tensors(manifest).items() if "layer_scalar" not in name}
+    plan = DiffusionModelType().lower(manifest, without, ROOM)
+    assert {op.params.get("gain", 1.0) for op in of_role(plan, "post_feedforward_norm")} == {1.0}

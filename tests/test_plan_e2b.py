@@ -266,17 +266,23 @@ def test_what_this_model_type_does_not_run_is_an_error(path: str, value: object,
         ("layers.20.mlp.up_proj.weight", (6144, 1536), "expected 12288 outputs"),
         ("layers.4.self_attn.k_proj.weight", (256, 1536), "expected 1 heads of 512"),
         ("layers.7.layer_scalar", (2,), "expected one value"),
+        ("layers.7.layer_scalar", None, "no tensor 'model.language_model.layers.7.layer_scalar'"),
         ("layers.7.router.proj.weight", (128, 1536), "mixture of experts"),
     ],
 )
-def test_a_tensor_that_does_not_fit_is_named(name: str, shape: tuple[int, ...], says: str) -> None:
+def test_a_tensor_that_does_not_fit_or_is_missing_is_named(
+    name: str, shape: tuple[int, ...] | None, says: str
+) -> None:
     import dataclasses
 
     manifest = e2b_manifest()
     tensors = e2b_tensors(manifest)
     full = f"model.language_model.{name}"
     like = tensors.get(full, tensors["model.language_model.norm.weight"])
-    tensors[full] = dataclasses.replace(like, name=full, shape=shape)
+    if shape is None:
+        del tensors[full]
+    else:
+        tensors[full] = dataclasses.replace(like, name=full, shape=shape)
     with pytest.raises(PlanError, match=re.escape(says)) as caught:
         CausalModelType().lower(manifest, tensors, ROOM)
     assert name.split(".")[-2] in str(caught.value) or "layers.7" in str(caught.value)

@@ -88,6 +88,7 @@ class TensorNames:
                 f"Gemma text model, found {sorted(tensors)[:3]} and {max(0, len(tensors) - 3)} more"
             )
         self._prefix = found[0]
+        self._has_scalars = any(name.endswith(f".{BARE_MODULES['layer_scalar']}") for name in tensors)
 
     def tensor(self, role: str, layer: int | None) -> Tensor:
         """The weight of a role."""
@@ -105,12 +106,13 @@ class TensorNames:
         return self.named(found[0] if found else HEADS[0])
 
     def layer_scalar(self, layer: int, prefix: str | None = None) -> float:
-        """The factor on a layer's output, the one value of its `layer_scalar`; 1 where the checkpoint has none.
+        """The factor on a layer's output, the one value of its `layer_scalar`; 1 where the checkpoint has none at all, as
+        Gemma 3's have. One that has some must have all: to a model that was trained with them, 1 is a wrong number.
 
         prefix: of the stack whose factor it is, where that is not the one its weights are in.
         """
         name = self.name("layer_scalar", layer, prefix)
-        if name not in self._tensors:
+        if not self._has_scalars:
             return 1.0
         tensor = self.named(name)
         if tensor.rows * tensor.columns != 1:
