@@ -10,6 +10,7 @@ import pytest
 
 from doppler_core.engine.request import Canvas, Delta, GenerateRequest
 from doppler_core.errors import DeviceError, DeviceLostError, InputError, LimitError
+from tests import canvas_fakes
 from tests.canvas_fakes import (
     LENGTH,
     MAX_TOKENS,
@@ -334,6 +335,18 @@ def test_warming_up_runs_both_phases_and_disturbs_nobody(opened: CanvasOpening) 
     runs = len(executor.log)
     model.warmup()
     assert len(executor.log) == runs
+
+
+@pytest.mark.parametrize(("context", "length"), [(1, LENGTH), (2, LENGTH), (96, 1), (96, 2)])
+def test_warming_up_takes_no_more_than_a_context_or_a_canvas_has(
+    opened: CanvasOpening, monkeypatch: pytest.MonkeyPatch, context: int, length: int
+) -> None:
+    monkeypatch.setattr(canvas_fakes, "LENGTH", length)
+    model, executor = opened(Size(context=context, window=1, chunk=1))
+    model.warmup()
+    ids = prompt(1, 1)
+    expected = tokens_of(answer(executor.size, ids, 3), 3)
+    assert list(model.generate(ids, max_tokens=3, seed=0).ids) == expected
 
 
 def test_two_hundred_requests_of_eight_threads_with_cancels(opened: CanvasOpening) -> None:
