@@ -64,6 +64,19 @@ def test_temperature_0_takes_the_likeliest_tokens_of_the_same_schedule() -> None
     assert choice.step(0).temperature == pytest.approx(0.8)
 
 
+@pytest.mark.parametrize("bounds", [(1e-9, 2e-9), (0.4, 0.8), (5e8, 1e9)])
+@pytest.mark.parametrize("asked", [2.0**-64, 1e-8, 1.0, 3e38])
+def test_any_temperature_is_one_that_f32_has_and_can_divide_by(
+    bounds: tuple[float, float], asked: float
+) -> None:
+    its = replace(SETTINGS, t_min=bounds[0], t_max=bounds[1])
+    choice = choose_canvases(GenerateRequest("", temperature=asked), its, 300)
+    for taken in (0, 47):
+        found = np.float32(choice.step(taken).temperature)
+        smallest = np.finfo(np.float32).tiny
+        assert smallest < found < 1 / smallest
+
+
 @pytest.mark.parametrize(
     ("stability", "changes", "last"),
     [

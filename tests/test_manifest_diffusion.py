@@ -152,6 +152,23 @@ def test_a_key_that_is_present_and_null_keeps_the_classes_default_out() -> None:
         ("inference.diffusionGemma", "eosTokenIds", [], "eosTokenIds: expected at least one token id"),
         ("inference.diffusionGemma", "decoderCacheMode", "copy", "decoderCacheMode: expected"),
         ("inference.diffusionGemma", "canvasLength", 0, "canvasLength: expected"),
+        (
+            "inference.diffusionGemma",
+            "maxDenoisingSteps",
+            0,
+            "maxDenoisingSteps: expected a number of at least 1",
+        ),
+        (
+            "inference.diffusionGemma",
+            "maxDenoisingSteps",
+            2**32,
+            "maxDenoisingSteps: expected a number under",
+        ),
+        ("inference.diffusionGemma", "tMin", 1e-50, "tMin: expected a number of at least 1e-09"),
+        ("inference.diffusionGemma", "tMax", 1e300, "tMax: expected a number of at most 1000000000"),
+        ("inference.diffusionGemma", "entropyBound", 1e300, "entropyBound: expected a number of at most"),
+        ("inference.diffusionGemma", "entropyBound", 0, "entropyBound: expected a number of at least"),
+        ("moeConfig", "numExpertsPerToken", 0, "numExpertsPerToken: expected a number of at least 1"),
         ("moeConfig", "numExpertsPerToken", 129, "numExpertsPerToken: expected at most the 128"),
         ("architecture", "attentionKEqV", False, "attentionKEqV"),
         ("architecture", "numKvSharedLayers", 2, "numKvSharedLayers"),
@@ -170,6 +187,14 @@ def test_a_value_that_can_not_be_is_an_error_that_names_it(
     with pytest.raises(ManifestError) as caught:
         standings(load_manifest(data), "diffusion_gemma")
     assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(("name", "value"), [("eosTokenIds", [1, 262_144]), ("padTokenId", 262_144)])
+def test_a_token_that_the_vocabulary_has_not_is_an_error(name: str, value: Any) -> None:
+    data = seed()
+    data["inference"]["diffusionGemma"][name] = value
+    with pytest.raises(ManifestError, match=f"{name}: expected a token id below .* 262144, found 262144"):
+        resolved(data)
 
 
 def test_any_flag_of_the_architecture_may_be_false() -> None:

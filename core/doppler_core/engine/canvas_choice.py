@@ -12,7 +12,10 @@ from doppler_core.engine.request import GenerateRequest
 from doppler_core.errors import InputError
 from doppler_core.plan.canvas_settings import CanvasSettings
 
-_SMALLEST = 2.0**-64  # of a scale: whatever the manifest's temperatures, f32 has theirs
+_SMALLEST, _LARGEST = (
+    2.0**-64,
+    2.0**64,
+)  # of a scale: f32 has it times any temperature of a manifest, and 1 / that
 
 _DRAWING = "canvases are drawn by temperature, steps and seed alone"
 _LIMITING = (
@@ -59,7 +62,7 @@ def choose_canvases(request: GenerateRequest, settings: CanvasSettings, vocabula
         vocabulary,
         steps,
         seed_of(request),
-        1.0 if greedy else scale,
+        1.0 if greedy else min(scale, _LARGEST),
         greedy,
         request.noise,
     )

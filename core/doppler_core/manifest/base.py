@@ -57,6 +57,8 @@ Count = Annotated[int, Field(ge=0, le=LARGEST_WHOLE)]
 # Written as 1000000, not 1000000.0, where the value is whole: as the seeds write it.
 Real = Annotated[float, Field(allow_inf_nan=False), PlainSerializer(_plain_number)]
 PositiveReal = Annotated[float, Field(gt=0, allow_inf_nan=False), PlainSerializer(_plain_number)]
+# What f32 numbers are divided by, or compared with: so far from the ends of f32 that a request may scale it.
+Moderate = Annotated[float, Field(ge=1e-9, le=1e9, allow_inf_nan=False), PlainSerializer(_plain_number)]
 Fraction = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False), PlainSerializer(_plain_number)]
 # Any: a bool is also an int to Python, so the check is ours and the value stays what the JSON said.
 Scalar = Annotated[Any, BeforeValidator(_as_scalar)]

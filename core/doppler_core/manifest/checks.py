@@ -146,6 +146,14 @@ def _experts_and_canvas(manifest: Manifest) -> Iterator[str]:
         yield f"{where}.tMin: expected less than tMax {high:g}, found {low:g}"
     if canvas.eos_token_ids == ():
         yield f"{where}.eosTokenIds: expected at least one token id, found []"
+    vocabulary = manifest.architecture.vocab_size
+    for name, ids in (("eosTokenIds", canvas.eos_token_ids or ()), ("padTokenId", (canvas.pad_token_id,))):
+        for number in ids:
+            if vocabulary is not None and number is not None and number >= vocabulary:
+                yield (
+                    f"{where}.{name}: expected a token id below architecture.vocabSize {vocabulary}, "
+                    f"found {number}"
+                )
 
 
 def _session(manifest: Manifest) -> Iterator[str]:

@@ -1,8 +1,13 @@
 """`inference.diffusionGemma`: block diffusion over a canvas of tokens."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from doppler_core.manifest.base import Count, Items, Positive, PositiveReal, Real, Section
+from pydantic import Field
+
+from doppler_core.manifest.base import Count, Items, Moderate, Positive, Real, Section
+
+# A step's table and its noise count the steps that are left in 32 bits.
+_Steps = Annotated[int, Field(ge=1, lt=2**32)]
 
 
 class Router(Section):
@@ -24,11 +29,11 @@ class DiffusionGemma(Section):
     """
 
     canvas_length: Positive | None
-    max_denoising_steps: Positive | None
+    max_denoising_steps: _Steps | None
     max_new_tokens: Positive | None
-    t_min: PositiveReal | None
-    t_max: PositiveReal | None
-    entropy_bound: PositiveReal | None
+    t_min: Moderate | None
+    t_max: Moderate | None
+    entropy_bound: Moderate | None
     confidence_threshold: Real | None
     stability_threshold: Count | None
     pad_token_id: Count | None
