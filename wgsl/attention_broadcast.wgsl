@@ -8,6 +8,7 @@
 //!include step.wgsl
 //!include visible.wgsl
 //!include broadcast_tile.wgsl
+//!include eight_rows.wgsl
 
 @group(0) @binding(2) var<storage, read> rows: array<vec4<u32>>;
 @group(0) @binding(3) var<storage, read> slots: array<vec4<u32>>;
@@ -181,17 +182,6 @@ fn store4(row: u32, column: u32, values: vec4<f32>) {
     if (row < step.rows) {
         output[place(row, column)] = values;
     }
-}
-
-fn store8(row: u32, column: u32, sums: Eight) {
-    store4(row, column, sums[0]);
-    store4(row + 1u, column, sums[1]);
-    store4(row + 2u, column, sums[2]);
-    store4(row + 3u, column, sums[3]);
-    store4(row + 4u, column, sums[4]);
-    store4(row + 5u, column, sums[5]);
-    store4(row + 6u, column, sums[6]);
-    store4(row + 7u, column, sums[7]);
 }
 
 @compute @workgroup_size(8)

@@ -89,15 +89,12 @@ fn main(
     @builtin(num_workgroups) workgroups: vec3<u32>,
     @builtin(local_invocation_index) thread: u32,
 ) {
-    let row_tiles = (step.rows + TILE - 1u) / TILE;
-    let group = group_index(workgroup, workgroups);
-    let first_row = group % row_tiles * TILE;
-    let first_column = group / row_tiles * TILE;
-    if (first_column >= params.columns) {
+    let first = tile_at(group_index(workgroup, workgroups));
+    if (first.y >= params.columns) {
         return;
     }
-    let row = min(first_row + thread / 4u, step.rows - 1u);
+    let row = min(first.x + thread / 4u, step.rows - 1u);
     greatest = greatest_of(state_line(rows[row])).y;
     temperature = temperature_of(row);
-    products(thread, first_row, first_column, params.columns, params.row_count);
+    products(thread, first.x, first.y, params.columns, params.row_count);
 }

@@ -1,6 +1,7 @@
 // Shared by the broadcast matmuls: output[r, n] = sum over k of input[r, k] * weight[n, k], K a multiple of 32. The entry
 // for several rows.
 //!include broadcast_columns.wgsl
+//!include eight_rows.wgsl
 
 // Of four neighbouring columns.
 struct Columns {
@@ -79,17 +80,6 @@ fn add_second(sums: ptr<function, Eight>, own: Eight, weights: Sixteen) {
     add_four(sums, own[5], weights[1]);
     add_four(sums, own[6], weights[2]);
     add_four(sums, own[7], weights[3]);
-}
-
-fn store8(row: u32, column: u32, sums: Eight) {
-    store4(row, column, sums[0]);
-    store4(row + 1u, column, sums[1]);
-    store4(row + 2u, column, sums[2]);
-    store4(row + 3u, column, sums[3]);
-    store4(row + 4u, column, sums[4]);
-    store4(row + 5u, column, sums[5]);
-    store4(row + 6u, column, sums[6]);
-    store4(row + 7u, column, sums[7]);
 }
 
 // 8 rows x 64 columns a workgroup, lane l the columns 8 l .. 8 l + 7, over steps of 32 along K. More rows would load the

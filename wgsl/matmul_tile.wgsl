@@ -40,12 +40,9 @@ fn main(
     @builtin(num_workgroups) workgroups: vec3<u32>,
     @builtin(local_invocation_index) thread: u32,
 ) {
-    let row_tiles = (step.rows + TILE - 1u) / TILE;
-    let group = group_index(workgroup, workgroups);
-    let first_row = group % row_tiles * TILE;
-    let first_column = group / row_tiles * TILE;
-    if (first_column >= params.row_count) {
+    let first = tile_at(group_index(workgroup, workgroups));
+    if (first.y >= params.row_count) {
         return;
     }
-    products(thread, first_row, first_column, params.row_count, params.inner);
+    products(thread, first.x, first.y, params.row_count, params.inner);
 }

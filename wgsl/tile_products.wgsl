@@ -22,6 +22,12 @@ fn store4(row: u32, column: u32, values: vec4<f32>) {
     store(row, column + 48u, values.w);
 }
 
+// The first row and column of a workgroup's tile.
+fn tile_at(group: u32) -> vec2<u32> {
+    let row_tiles = (step.rows + TILE - 1u) / TILE;
+    return vec2<u32>(group % row_tiles, group / row_tiles) * TILE;
+}
+
 // The tile that begins at this row and column. column_count: N. inner: K. Every thread has to call it.
 fn products(thread: u32, first_row: u32, first_column: u32, column_count: u32, inner: u32) {
     // Loading: a thread brings four values along K of one row and of one column.
