@@ -118,6 +118,12 @@ def test_of_the_embedding_and_generating_commands_the_other_is_named(run: Any) -
         assert f"{other} is for it" in err
 
 
+def test_a_size_in_words_is_answered_with_its_unit(run: Any) -> None:
+    code, _, err = run("embed", "demo-embedding", "x", "--memory-limit", "2GB")
+    assert code == 2
+    assert "'2GB' is not a valid whole number of bytes." in err
+
+
 def test_a_bundled_model_can_not_be_removed(run: Any) -> None:
     code, _, err = run("models", "remove", "demo-chat")
     assert code == 2

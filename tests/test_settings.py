@@ -50,6 +50,19 @@ def test_a_variable_without_meaning_is_refused_by_its_name(variable: str, value:
         EngineSettings.from_environment({}, slots=0)
 
 
+def test_a_size_in_words_is_answered_with_its_unit() -> None:
+    with pytest.raises(SettingsError, match="expected a positive whole number of bytes"):
+        EngineSettings(memory_limit="8GB")  # type: ignore[arg-type]
+    with pytest.raises(SettingsError, match="expected a whole number of bytes, as 8000000000"):
+        EngineSettings.from_environment({"DOPPLER_PLUGINS_MEMORY_LIMIT": "8GB"})
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda", "mps", "gpu"])
+def test_another_librarys_device_is_answered_with_what_stands_for_it_here(device: str) -> None:
+    with pytest.raises(SettingsError, match=r"'numpy' \(the processor\), 'wgpu' \(a GPU of any make\)"):
+        EngineSettings(device=device)
+
+
 def test_what_is_given_stands_in_for_a_variable_without_meaning() -> None:
     environment = {"DOPPLER_PLUGINS_DEVICE": "abacus"}
     assert EngineSettings.from_environment(environment, device="numpy").device == "numpy"

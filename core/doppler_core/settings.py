@@ -56,15 +56,15 @@ class EngineSettings:
         _check_types(self)
         if not (self.device in ("auto", "wgpu", "numpy") or self.device.startswith("wgpu:")):
             raise SettingsError(
-                f"device={self.device!r}: expected 'auto', 'numpy', 'wgpu' or 'wgpu:<part of a GPU adapter's "
-                "name, or its index>'; `doppler-plugins doctor` lists the GPU adapters"
+                f"device={self.device!r}: expected 'auto', 'numpy' (the processor), 'wgpu' (a GPU of any make) or "
+                "'wgpu:<part of a GPU adapter's name, or its index>'; `doppler-plugins doctor` lists the GPU adapters"
             )
-        for name in ("memory_limit", "context_length", "slots"):
+        for name, what in _COUNTS.items():
             value = getattr(self, name)
             if value is not None and (
                 isinstance(value, bool) or not isinstance(value, Integral) or value <= 0
             ):
-                raise SettingsError(f"{name}={value!r}: expected a positive whole number, or None")
+                raise SettingsError(f"{name}={value!r}: expected a positive whole number of {what}, or None")
             if value is not None:
                 object.__setattr__(self, name, int(value))  # numpy's are no JSON
 
@@ -94,6 +94,7 @@ class EngineSettings:
 
 _NAMES = ("device", "kernel_profile", "precision", "revision")
 _PATHS = ("manifest", "cache_dir")
+_COUNTS = {"memory_limit": "bytes", "context_length": "tokens", "slots": "requests"}
 
 
 def _check_types(settings: EngineSettings) -> None:
@@ -120,11 +121,11 @@ def _text(_: str, text: str) -> str:
     return text
 
 
-def _whole(name: str, text: str) -> int:
+def _bytes(name: str, text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise SettingsError(f"{name}={text!r}: expected a whole number") from None
+        raise SettingsError(f"{name}={text!r}: expected a whole number of bytes, as 8000000000") from None
 
 
 def _flag(name: str, text: str) -> bool:
@@ -139,7 +140,7 @@ _VARIABLES = {
     "device": _text,
     "kernel_profile": _text,
     "precision": _text,
-    "memory_limit": _whole,
+    "memory_limit": _bytes,
     "cache_dir": _text,
     "offline": _flag,
 }

@@ -10,6 +10,9 @@ from doppler_core.settings import EngineSettings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+_BYTES = click.IntRange(min=1)
+_BYTES.name = "whole number of bytes"  # what its error says was expected
+
 _SOURCE = {
     "precision": click.option(
         "--precision", help="Which of a checkpoint's shipped manifests: f16, q8_0, q4k."
@@ -43,7 +46,8 @@ _ENGINE = {
     ),
     "memory_limit": click.option(
         "--memory-limit",
-        type=click.IntRange(min=1),
+        type=_BYTES,
+        metavar="BYTES",
         help="Bytes that all engines of the process may use; without it 80 % of what is free.",
     ),
 }
