@@ -135,7 +135,7 @@ def _choose(checkpoint: "Checkpoint", settings: EngineSettings) -> tuple[dict[st
     raise ModelNotFoundError(
         f"{checkpoint.path}: no manifest is shipped for {checkpoint.source_id or 'this checkpoint'} and no template "
         f"for its architectures {architectures}; give one with manifest=, or install a plugin that knows them "
-        "(`doppler-plugins plugins` lists those that are installed)"
+        "(`doppler-plugins plugins` lists those that are installed)" + plugins().not_loaded()
     )
 
 

@@ -61,7 +61,7 @@ def open_engine(
     Raises ModelNotFoundError, and every DopplerError that a manifest, a file or a device deserves.
     """
     warn_of_unknown()
-    settings = EngineSettings() if settings is None else settings
+    settings = _chosen(settings)
     prepared = prepare(os.fsdecode(model), settings, progress)
     stamp = prepared.stamped.stat()
     manifest = "" if prepared.manifest is None else repr(prepared.manifest)
@@ -73,7 +73,7 @@ def plan_of(
     model: str | os.PathLike[str], settings: EngineSettings | None = None, progress: Progress | None = None
 ) -> "Plan":
     """The plan that `open_engine` would run, for the device it would run on; no weights are loaded."""
-    settings = EngineSettings() if settings is None else settings
+    settings = _chosen(settings)
     return _lower(prepare(os.fsdecode(model), settings, progress), settings, progress).plan
 
 
@@ -102,6 +102,14 @@ def prepare(model: str, settings: EngineSettings, progress: Progress | None = No
             "when a checkpoint is converted"
         )
     return Prepared(path, None if settings.manifest is None else override_manifest(settings.manifest, own))
+
+
+def _chosen(settings: EngineSettings | None) -> EngineSettings:
+    if settings is None:
+        return EngineSettings()
+    if not isinstance(settings, EngineSettings):
+        raise TypeError(f"settings is {type(settings).__name__}: expected EngineSettings(...), or None")
+    return settings
 
 
 def _in_place(path: Path, settings: EngineSettings) -> Prepared:

@@ -59,8 +59,11 @@ class Registry:
             return item.architectures
         try:
             return tuple(self.load(item).architectures)
-        except PluginError:
+        except PluginError as error:
             logger.debug("%s can't be asked for its architectures", item.qualified, exc_info=True)
+            # A plugin with hooks stays: one class of it that fails takes nothing from the others.
+            if self.manager.record(item.key).status == "declared":
+                self.manager.fail(item.key, str(error))
             return ()
 
     def find(self, kind: Kind, name: str) -> Registration:
@@ -121,6 +124,11 @@ class Registry:
                     self.manager.update(item.key, status="loaded")
         return self.records
 
+    def not_loaded(self) -> str:
+        """For messages that miss something: a line for each plugin that does not count, with the reason."""
+        lost = [record.sentence for record in self.records if record.is_problem or record.status == "blocked"]
+        return "".join(f"\n  plugin not loaded: {sentence}" for sentence in lost)
+
     def _of(self, kind: Kind) -> Iterator[Registration]:
         return (item for item in self.registrations if item.kind == kind)
 
@@ -138,9 +146,7 @@ class Registry:
         names = sorted({item.name for item in self._of(kind)})
         near = get_close_matches(wanted, names, n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names) or 'none'}"
-        lost = [record.sentence for record in self.records if record.is_problem or record.status == "blocked"]
-        tail = "".join(f"\n  not loaded: {sentence}" for sentence in lost)
-        return f"no plugin registers the {kind} {name!r}; {hint}{tail}"
+        return f"no plugin registers the {kind} {name!r}; {hint}{self.not_loaded()}"
 
 
 def build_registry(path: Sequence[str] | None = None, policy: Policy | None = None) -> Registry:

@@ -172,6 +172,4 @@ def _not_found(model: str, settings: EngineSettings) -> str:
     if model.count("/") == 1 and not model.startswith((".", "/", "~")):
         hints.append(f"for the Hugging Face Hub write hf:{model}")
     hints.append(f"bundled: {', '.join(path.name for path in bundled.values()) or 'none'}")
-    lost = [record.sentence for record in plugins().records if record.is_problem]
-    tail = "".join(f"\n  plugin not loaded: {sentence}" for sentence in lost)
-    return f"model {model!r}: no such path and no such name; {'; '.join(hints)}{tail}"
+    return f"model {model!r}: no such path and no such name; {'; '.join(hints)}{plugins().not_loaded()}"

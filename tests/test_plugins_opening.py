@@ -246,6 +246,32 @@ def test_a_checkpoint_that_no_manifest_fits_says_which_architectures_it_has(
         open_engine(folder, settings)
 
 
+def test_a_checkpoint_whose_model_type_can_not_be_imported_says_why(
+    tiny_checkpoint: Path, settings: EngineSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site, folder = tmp_path / "site", Path(shutil.copytree(tiny_checkpoint, tmp_path / "unknown"))
+    write_distribution(
+        site, "sick", {"doppler_plugins.model_types": {"rwkv": "no_such_module_anywhere:Rwkv"}}
+    )
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.setattr(registry_module, "_registry", None)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "architectures": ["RwkvForCausalLM"]}))
+    with pytest.raises(
+        ModelNotFoundError, match=r"plugin not loaded: rwkv .*No module named 'no_such_module"
+    ):
+        open_engine(folder, settings)
+
+
+@pytest.mark.parametrize("settings", [{"device": "numpy"}, "numpy"], ids=repr)
+def test_settings_of_another_type_are_refused_by_their_name(settings: Any) -> None:
+    for function in (open_engine, plan_of):
+        with pytest.raises(
+            TypeError, match=f"settings is {type(settings).__name__}: expected EngineSettings"
+        ):
+            function("demo-embedding", settings)
+
+
 def test_numpy_runs_in_less_memory_than_the_expanded_weights_need(
     tiny_checkpoint: Path, settings: EngineSettings
 ) -> None:
