@@ -103,6 +103,18 @@ def test_its_model_embeds_as_its_formula_says(run: Any, checkpoint: Path) -> Non
         assert vector == pytest.approx(mean / np.linalg.norm(mean), abs=1e-6)
 
 
+def test_a_checkpoint_that_does_not_say_how_long_a_text_may_be_is_told_where(
+    run: Any, checkpoint: Path, tmp_path: Path
+) -> None:
+    folder = Path(shutil.copytree(checkpoint, tmp_path / "short"))
+    config = json.loads((folder / "config.json").read_text())
+    del config["max_position_embeddings"]
+    (folder / "config.json").write_text(json.dumps(config))
+    done = run("embed", folder, "text")
+    assert done.returncode == 2
+    assert "max_position_embeddings of config.json" in done.stderr
+
+
 def test_its_plan_is_three_ops(run: Any, checkpoint: Path) -> None:
     plan = json.loads(run("plan", checkpoint, "--json").stdout)
     assert [op["meaning"] for op in plan["phases"]["encode"]] == ["gather", "pool", "l2norm"]

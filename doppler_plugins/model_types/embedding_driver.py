@@ -11,7 +11,14 @@ from doppler_core.engine.model_type import Opened
 from doppler_core.engine.packing import Packing, pack
 from doppler_core.engine.request import Capabilities, Delta, EmbedRequest, EmbedResult
 from doppler_core.engine.request_check import check_embed_request
-from doppler_core.errors import ContradictionError, DeviceError, InputError, LimitError, TextTooLongError
+from doppler_core.errors import (
+    ContradictionError,
+    DeviceError,
+    InputError,
+    LimitError,
+    PlanError,
+    TextTooLongError,
+)
 from doppler_core.text.prompt import choose_prompt, prompted
 from doppler_core.text.token_count import HUGE
 
@@ -67,6 +74,11 @@ class EmbeddingDriver:
     """Drives the one phase of an embedding plan."""
 
     def __init__(self, opened: Opened, capabilities: Capabilities, phase: str) -> None:
+        if capabilities.context_length < 1:
+            raise PlanError(
+                f"context_length={capabilities.context_length} in the model type's capabilities: expected the most tokens "
+                "of a text, which text.maxTokens of the manifest says, or max_position_embeddings of config.json"
+            )
         executor, tokenizer, text = opened.executor, opened.tokenizer, opened.manifest.text
         wanted = (text.add_bos, text.add_eos)
         if None not in wanted and tokenizer.added != sum(map(bool, wanted)):
