@@ -55,7 +55,11 @@ class ScriptedGenerator:
             model_id=model,
             identity="0",
             capabilities=Capabilities(
-                self.embeds, not self.embeds, bool(self.canvases), context_length=self.context
+                self.embeds,
+                not self.embeds,
+                bool(self.canvases),
+                context_length=self.context,
+                chat=self.chats,
             ),
             plan=None,  # type: ignore[arg-type]  # nothing here is lowered
             driver=Driver(self),

@@ -108,7 +108,7 @@ def generate(
                 if as_json:
                     _print_deltas(engine, deltas, canvas)
                 else:
-                    _print_text(engine, deltas, answer["thinking"], canvas)
+                    _print_text(engine, deltas, answer["thinking"], canvas, as_chat)
         finally:
             handle.cancel()
 
@@ -122,7 +122,9 @@ def _print_deltas(engine: "Engine", deltas: "Iterable[Delta]", canvas: bool) -> 
         click.echo(delta_json(delta, engine.tokenizer, **(more if delta.finish_reason else {})))
 
 
-def _print_text(engine: "Engine", deltas: "Iterable[Delta]", thoughts: bool, canvas: bool) -> None:
+def _print_text(
+    engine: "Engine", deltas: "Iterable[Delta]", thoughts: bool, canvas: bool, as_chat: bool
+) -> None:
     with (
         shown(thoughts) as show_text,
         canvases_shown(show_text, naming(engine.tokenizer)) if canvas else nullcontext(show_text) as show,
@@ -130,6 +132,13 @@ def _print_text(engine: "Engine", deltas: "Iterable[Delta]", thoughts: bool, can
         for delta in deltas:
             show(delta)
     click.echo(summary(delta, engine.capabilities.context_length), err=True)
+    if not as_chat and engine.capabilities.chat and _is_nothing(delta):
+        click.echo("the model ends this text where it stands; to have it answered, say --chat", err=True)
+
+
+def _is_nothing(last: "Delta") -> bool:
+    """Whether the model ended before its first token."""
+    return last.finish_reason == "stop" and last.usage is not None and not last.usage.completion_tokens
 
 
 def _read(prompt: str | None) -> str:

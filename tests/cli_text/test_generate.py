@@ -20,6 +20,20 @@ def test_generate_writes_the_text_alone_to_stdout_and_what_it_took_to_stderr(
     assert script.requests[0].prompt == "Say hello"
 
 
+def test_a_chat_model_with_nothing_to_add_to_a_text_says_how_it_would_answer(
+    run: Any, script: ScriptedGenerator
+) -> None:
+    script.answers = [[]]
+    hint = "to have it answered, say --chat\n"
+    done = run("generate", "model", "x")
+    assert (done.code, done.out) == (0, "")
+    assert done.err.endswith(hint)
+    for options in (["--chat"], ["--max-tokens", 0], ["--json"]):
+        assert hint not in run("generate", "model", "x", *options).err
+    script.chats = False
+    assert hint not in run("generate", "model", "x").err
+
+
 def test_generate_hands_every_option_to_the_request(run: Any, script: ScriptedGenerator) -> None:
     options = "--max-tokens 2 --temperature 0.5 --top-k 3 --top-p 0.9 --min-p 0.1 --seed 4 --stop a --stop b"
     options += " --repetition-penalty 1.2 --presence-penalty 0.2 --frequency-penalty 0.3 --ignore-eos"
