@@ -1,8 +1,9 @@
-"""A pattern's whole-text form is fitted by texts that the pattern is found in, for any way to write it, and by no other."""
+"""A pattern's whole-text form is fitted by texts that the pattern is found in, for any way to write it, and by no other;
+that of a Regex, by those that it matches as a whole."""
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -11,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from doppler_core.errors import InputError
-from doppler_core.text.grammar import Regex
+from doppler_core.text.grammar import Lark
+from doppler_core.text.grammar.lark_text import lark_regex
 from doppler_core.text.grammar.masks import constraint
-from doppler_core.text.grammar.pattern import whole_pattern
+from doppler_core.text.grammar.pattern import full_pattern, whole_pattern
 from doppler_core.text.grammar.table import TokenTable
 from doppler_core.text.tokenizer import Tokenizer
 from tests.grammars import allowed, open_table
@@ -56,12 +58,21 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Opened:
     return open_table(tmp_path_factory.mktemp("tokenizer"))
 
 
+def as_pattern(pattern: str) -> str:
+    return whole_pattern(pattern, "#")
+
+
+# How a pattern is read, and what of Python has to agree: a schema's, and a Regex.
+READINGS = [(as_pattern, re.search, "#: pattern"), (full_pattern, re.fullmatch, "grammar")]
+Reading = tuple[Callable[[str], str], Callable[[str, str], re.Match[str] | None], str]
+
+
 @lru_cache(64)
-def found_in(pattern: str, text: str) -> bool:
+def found_in(pattern: str, text: str, match: Callable[[str, str], re.Match[str] | None] = re.search) -> bool:
     """Whether Python finds the pattern."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
-        return re.search(pattern, text) is not None
+        return match(pattern, text) is not None
 
 
 def wrong_to_python(pattern: str) -> str:
@@ -73,18 +84,23 @@ def wrong_to_python(pattern: str) -> str:
     return ""
 
 
-def whole_or_why(pattern: str) -> tuple[str | None, str]:
+def whole_or_why(pattern: str, read: Callable[[str], str] = as_pattern) -> tuple[str | None, str]:
     """The whole form of a pattern, or why there is none."""
     try:
-        return whole_pattern(pattern, "#"), ""
+        return read(pattern), ""
     except InputError as error:
         return None, str(error)
+
+
+def as_lark(whole: str) -> Lark:
+    """A whole form as it stands: nothing reads it anew."""
+    return Lark(f"start: {lark_regex(whole)}")
 
 
 def fits(opened: Opened, whole: str, text: str) -> bool:
     """Whether llguidance takes the text."""
     tokenizer, table = opened
-    now = constraint(table, Regex(whole))
+    now = constraint(table, as_lark(whole))
     for token in tokenizer.encode(text, bare=True):
         if token not in allowed(now):
             return False
@@ -99,7 +115,7 @@ def ends(tokenizer: Tokenizer) -> set[int]:
 def written(opened: Opened, whole: str, seed: int) -> Iterator[str]:
     """Whole texts that a model without a clue comes by, as far as it gets in some steps."""
     tokenizer, table = opened
-    rng, now, pieces = np.random.default_rng(seed), constraint(table, Regex(whole)), [b""]
+    rng, now, pieces = np.random.default_rng(seed), constraint(table, as_lark(whole)), [b""]
     for _ in range(6):
         able = allowed(now) if not now.stopped else np.array([*ends(tokenizer)])
         if not ends(tokenizer).isdisjoint(able):
@@ -111,34 +127,36 @@ def written(opened: Opened, whole: str, seed: int) -> Iterator[str]:
         now.accept(token)
 
 
-@given(GROUPED, st.lists(TEXTS, max_size=4))
+@given(GROUPED, st.lists(TEXTS, max_size=4), st.sampled_from(READINGS))
 def test_a_text_fits_the_whole_form_where_the_pattern_is_found_in_it(
-    opened: Opened, pattern: str, texts: list[str]
+    opened: Opened, pattern: str, texts: list[str], reading: Reading
 ) -> None:
     """Of plain ASCII it is the same; of other texts, whole forms may have fewer: those that all readers agree on."""
-    whole = whole_pattern(pattern, "#")
+    read, match, _ = reading
+    whole = read(pattern)
     for text in texts:
-        fit = fits(opened, whole, text)
-        assert fit <= found_in(pattern, text)
+        fit, found = fits(opened, whole, text), found_in(pattern, text, match)
+        assert fit <= found
         if text.isascii() and text.isprintable():
-            assert fit == found_in(pattern, text)
+            assert fit == found
 
 
 @settings(max_examples=400)
-@given(WILD, st.lists(TEXTS, max_size=4), st.integers(0, 2**32))
+@given(WILD, st.lists(TEXTS, max_size=4), st.integers(0, 2**32), st.sampled_from(READINGS))
 def test_whatever_pattern_there_is_it_is_refused_by_name_or_allows_no_more_than_python(
-    opened: Opened, pattern: str, texts: list[str], seed: int
+    opened: Opened, pattern: str, texts: list[str], seed: int, reading: Reading
 ) -> None:
-    whole, why = whole_or_why(pattern)
+    read, match, where = reading
+    whole, why = whole_or_why(pattern, read)
     if whole is None:
-        assert why.startswith(f"#: pattern: {pattern!r} can't be held by a grammar: ")
+        assert why.startswith(f"{where}: {pattern!r} can't be held by a grammar: ")
         return
     if wrong := wrong_to_python(pattern):
         # What is a range to Python, and none, is a hyphen to JavaScript; a group's name may come twice there.
         assert re.search(r"bad character range \\\\|redefinition of group name", wrong)
         return
     for text in [*texts, *written(opened, whole, seed)]:
-        assert fits(opened, whole, text) <= found_in(pattern, text), text
+        assert fits(opened, whole, text) <= found_in(pattern, text, match), text
 
 
 @pytest.mark.parametrize(
@@ -205,4 +223,51 @@ def test_a_pattern_that_a_grammar_cant_hold_is_refused_by_name(pattern: str) -> 
 )
 def test_no_character_passes_for_what_it_is_not_to_some_reader(opened: Opened, one: str, name: str) -> None:
     for pattern in (f"^{name}$", f"^[{name}]$", f"^[^{name}]$", f"^[^a{name}]$"):
-        assert fits(opened, whole_pattern(pattern, "#"), one) <= found_in(pattern, one), pattern
+        for read, match, _ in READINGS:
+            assert fits(opened, read(pattern), one) <= found_in(pattern, one, match), pattern
+
+
+@pytest.mark.parametrize("pattern", [r"\w+ \d\s", r"[\w]+ [\d][\s]", ".+"])
+def test_a_regex_knows_the_letters_of_all_languages_and_of_ascii_alone_where_that_is_asked_for(
+    opened: Opened, pattern: str
+) -> None:
+    for text in ("naïve 7 ", "Привет \u0663\u2003", "a 1\r"):
+        assert re.fullmatch(pattern, text)
+        assert fits(opened, full_pattern(pattern), text)
+        ascii_only = f"(?a){pattern}"
+        assert fits(opened, full_pattern(ascii_only), text) == (re.fullmatch(ascii_only, text) is not None)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("a{1000000}", "{1000000}: more than 999999 times: repeat it less, or without an end"),
+        ("a{0,1000000}", "{0,1000000}: more than 999999 times: repeat it less, or without an end"),
+        ("b|ca{200000}", "{200000} asks for 200000 characters at least, and 20000 are the most"),
+        ("([ab]|cd){3}((a{100}b+){99,}){9}", "{9} asks for 89991 characters at least"),
+        ("^(a+){2000}$", "it repeats what is of many forms too often to be followed: repeat less"),
+        ("^(a|aa|aaa){3000}$", "it repeats what is of many forms too often to be followed: repeat less"),
+    ],
+)
+def test_what_repeats_beyond_all_answers_is_refused_before_a_token_is_made(pattern: str, why: str) -> None:
+    for read, _, where in READINGS:
+        with pytest.raises(
+            InputError, match=re.escape(f"{where}: {pattern!r} can't be held by a grammar: {why}")
+        ):
+            read(pattern)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["[ab]{20000}", "a{0,999999}", "(a{0,1000}){0,1000}", "([a-z]+ ?){2000,}"]
+)
+def test_what_repeats_as_often_as_an_answer_may_is_held(opened: Opened, pattern: str) -> None:
+    for read, _, _ in READINGS:
+        now = constraint(opened[1], as_lark(read(pattern)))
+        for token in opened[0].encode("aa", bare=True):
+            now.accept(token)
+
+
+def test_a_grammar_that_grows_beyond_all_limits_says_so_in_our_words(opened: Opened) -> None:
+    now = constraint(opened[1], Lark("start: /x(a+){2000}/"))
+    with pytest.raises(InputError, match=r"^grammar: it repeats what is of many forms too often"):
+        now.accept(*opened[0].encode("x", bare=True))

@@ -1,14 +1,16 @@
 """A regular expression as Python's `re` reads it, written so that llguidance reads the same: takes one, gives its branches.
 
-Where readers differ, what is allowed is what every one of them allows: Python, JavaScript, and Rust, which is pydantic's.
-What can't be written so is a Refused that says what it is.
+Where readers differ, what is allowed is what every one of them allows: Python, JavaScript, and Rust, which is pydantic's;
+or Python alone. What can't be written so is a Refused that says what it is.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 _DEEP = 100  # groups within each other
 _DIGITS = 6  # of how often something is repeated
+_LONGEST = 20_000  # characters that a pattern may ask for: a mask looks at each of them
 # Whoever checks the text may know fewer digits, letters or spaces than the library does, or more: what is allowed is one
 # that everybody knows, what is forbidden is all that anybody does.
 _FEW = {"d": "0-9", "w": "0-9A-Za-z_", "s": r" \t\n\r\f\v"}
@@ -32,17 +34,32 @@ _RANGE = re.compile(r"-[^\]]")
 _ANCHORS = "anchors but at its ends"
 
 
+@dataclass(frozen=True)
+class Readers:
+    """Who has to agree on a text. few: what all of them take for a digit, a letter, a space. any_one: for any character
+    of a line."""
+
+    few: Mapping[str, str]
+    any_one: str
+
+
+EVERYBODY = Readers(_FEW, r"[^\n\r\x{2028}\x{2029}]")
+PYTHON = Readers({"d": r"\p{Nd}", "w": r"\p{L}\p{Nd}_", "s": r"\p{White_Space}"}, r"[^\n]")
+
+
 class Refused(Exception):
     """What can't be held, in a line; it becomes an error of ours where the pattern's place is known."""
 
 
 @dataclass(frozen=True)
 class Branch:
-    """One of the alternatives at the top: what it looks for, and whether at the begin of a text, at its end."""
+    """One of the alternatives at the top: what it looks for, and whether at the begin of a text, at its end.
+    least: characters that it asks for."""
 
     begins: bool
     body: str
     ends: bool
+    least: int
 
 
 @dataclass(frozen=True)
@@ -53,16 +70,17 @@ class Expression:
     is_disputed: bool
 
 
-def read_expression(pattern: str) -> Expression:
+def read_expression(pattern: str, readers: Readers = EVERYBODY) -> Expression:
     """The expression of a pattern."""
-    reader = _Reader(pattern)
+    reader = _Reader(pattern, readers)
     branches = reader.expression()
     return Expression(tuple(branches), reader.is_disputed)
 
 
 class _Reader:
-    def __init__(self, pattern: str) -> None:
+    def __init__(self, pattern: str, readers: Readers) -> None:
         self._pattern = pattern
+        self._readers = readers
         self._at = 0
         self._deep = 0
         self._flags: frozenset[str] = frozenset()
@@ -73,6 +91,8 @@ class _Reader:
             self._flags = frozenset(flags[1])
             if unknown := self._flags & {"L", "x"}:
                 raise Refused(f"the flag {min(unknown)}: write it without")
+            if "a" in self._flags:
+                self._readers = Readers(_FEW, self._readers.any_one)
         branches = self._branches()
         if self._at < len(self._pattern):
             raise Refused("a ) that closes nothing")
@@ -99,10 +119,14 @@ class _Reader:
             else:
                 items.append(self._item())
         if len(items) == 1 and items[0].branches:
-            return [Branch(begins or one.begins, one.body, ends or one.ends) for one in items[0].branches]
+            return [
+                Branch(begins or one.begins, one.body, ends or one.ends, one.least)
+                for one in items[0].branches
+            ]
         if any(item.is_anchored for item in items):
             raise Refused(_ANCHORS)
-        return [Branch(begins, "".join(item.text for item in items), ends)]
+        least = sum(item.least for item in items)
+        return [Branch(begins, "".join(item.text for item in items), ends, least)]
 
     def _item(self) -> "_Item":
         """What stands for itself, with how often it may come."""
@@ -115,7 +139,12 @@ class _Reader:
                 raise Refused(
                     f"{repeat[0]} is repeated itself, or possessive: put what it repeats in a group"
                 )
-            return _Item(item.text + _times(repeat))
+            text, least = item.text + _times(repeat), item.least * _least(repeat)
+            if least > _LONGEST:
+                raise Refused(
+                    f"{repeat[0]} asks for {least} characters at least, and {_LONGEST} are the most: repeat it less"
+                )
+            return _Item(text, least)
         return item
 
     def _once(self) -> "_Item":
@@ -124,11 +153,11 @@ class _Reader:
         if self._pattern[self._at] == "(":
             return self._group()
         if self._take("["):
-            return _Item(self._class())
+            return _Item(self._class(), 1)
         if self._take("."):
-            return _Item("(?s:.)" if "s" in self._flags else r"[^\n\r\x{2028}\x{2029}]")
+            return _Item("(?s:.)" if "s" in self._flags else self._readers.any_one, 1)
         is_set, text = self._character()
-        return _Item(f"[{self._set(text)}]" if is_set else self._cased(text))
+        return _Item(f"[{self._set(text)}]" if is_set else self._cased(text), 1)
 
     def _group(self) -> "_Item":
         begin = self._match(_GROUP)
@@ -145,7 +174,8 @@ class _Reader:
             raise Refused("a ( that is not closed")
         self._flags = outer
         self._deep -= 1
-        return _Item(f"(?:{'|'.join(one.body for one in branches)})", tuple(branches))
+        text = f"(?:{'|'.join(one.body for one in branches)})"
+        return _Item(text, min(one.least for one in branches), tuple(branches))
 
     def _class(self) -> str:
         """A class of characters, after its bracket."""
@@ -177,8 +207,8 @@ class _Reader:
         if len(name) > 1:
             return name
         if name.islower():
-            return _MANY[name] if negated else _FEW[name]
-        known = _FEW if negated else _MANY
+            return _MANY[name] if negated else self._readers.few[name]
+        known = self._readers.few if negated else _MANY
         return f"[^{known[name.lower()]}]"
 
     def _character(self, within_class: bool = False) -> tuple[bool, str]:
@@ -227,9 +257,10 @@ class _Reader:
 
 @dataclass(frozen=True)
 class _Item:
-    """branches: of a group that is not repeated."""
+    """least: characters that it asks for. branches: of a group that is not repeated."""
 
     text: str
+    least: int
     branches: tuple[Branch, ...] = ()
 
     @property
@@ -244,10 +275,19 @@ def _times(repeat: re.Match[str]) -> str:
     if least is None:
         return repeat[0]
     if max(map(len, (least, most or ""))) > _DIGITS:
-        raise Refused(f"{repeat[0][:20]}: so often")
+        raise Refused(
+            f"{repeat[0][:20]}: more than {10**_DIGITS - 1} times: repeat it less, or without an end, as {{1,}}"
+        )
     if most and int(most) < int(least or 0):
         raise Refused(f"{repeat[0]}: the least is more than the most")
     return f"{{{int(least or 0)}{comma or ''}{most or ''}}}"
+
+
+def _least(repeat: re.Match[str]) -> int:
+    """How often at least."""
+    if repeat[1] is None:
+        return int(repeat[0] == "+")
+    return int(repeat[1] or 0)
 
 
 def _numbered(match: re.Match[str]) -> str:

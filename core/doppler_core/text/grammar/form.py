@@ -18,7 +18,8 @@ class JsonSchema:
 
 @dataclass(frozen=True)
 class Regex:
-    """A text that matches a regular expression from its beginning to its end. No look-around, no back-references."""
+    """A text that matches a regular expression from its beginning to its end, as Python's `re.fullmatch` reads it. What a
+    grammar can't hold, look-around and back-references among it, is an InputError that names it."""
 
     pattern: str
 

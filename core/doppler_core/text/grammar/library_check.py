@@ -1,15 +1,28 @@
 """What llguidance finds wrong with a part of a grammar, before anything is compiled for tokens."""
 
 import json
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
+
+import numpy as np
+
+# Of its expressions, states and steps there are only so many.
+_OUTGROWN = ("too many expressions", "too many states", "fuel exhausted", "lexer fuel", "Too many items")
 
 
 def regex_fault(pattern: str) -> str:
     """What is wrong with a regular expression, in a line; "" where nothing is."""
     from llguidance import LLMatcher
 
-    return _shortened(_fault(LLMatcher.grammar_from_regex(pattern)))
+    grammar = LLMatcher.grammar_from_regex(pattern)
+    return _shortened(_fault(grammar)) or _fault_of_first(grammar)
+
+
+def outgrown(error: str) -> str:
+    """What there is to do where the library gave up on a grammar that grew beyond its limits; "" of any other error."""
+    if any(said in error for said in _OUTGROWN):
+        return "it repeats what is of many forms too often to be followed: repeat less, or let what is repeated be one class"
+    return ""
 
 
 def schema_fault(schema: dict[str, Any]) -> str:
@@ -38,3 +51,25 @@ def _fault(grammar: str) -> str:
 
     is_fault, messages = LLMatcher.validate_grammar_with_warnings(grammar)
     return str(messages[0]) if is_fault else ""
+
+
+@lru_cache(1024)
+def _fault_of_first(grammar: str) -> str:
+    """What goes wrong as soon as a text begins, whatever it begins with: how large an expression is shows only then."""
+    from llguidance import LLMatcher, LLParserLimits
+
+    begin = LLMatcher(_bytes(), grammar, log_level=0, limits=LLParserLimits(verbose_errors=False))
+    mask = np.frombuffer(begin.compute_bitmask(), np.uint8)
+    begun = [begin]
+    for byte in np.flatnonzero(np.unpackbits(mask, bitorder="little")):
+        begun.append(begin.deep_copy())
+        begun[-1].consume_token(int(byte))
+    return next((said for one in begun if one.is_error() and (said := outgrown(one.get_error()))), "")
+
+
+@cache
+def _bytes() -> Any:
+    """A tokenizer of bytes."""
+    from llguidance import LLTokenizer
+
+    return LLTokenizer("byte")

@@ -9,6 +9,7 @@ from doppler_core.text.grammar.form import Grammar, JsonSchema, Lark, Regex
 from doppler_core.text.grammar.json_notation import JsonNotation
 from doppler_core.text.grammar.lark_text import lark_regex
 from doppler_core.text.grammar.nesting import check_rules
+from doppler_core.text.grammar.pattern import full_pattern
 from doppler_core.text.grammar.schema import read_schema
 from doppler_core.text.grammar.value_rules import ValueRules
 from doppler_core.text.tokenizer import well_formed
@@ -44,7 +45,7 @@ def _named(name: str, grammar: object) -> Iterator[tuple[str, dict[str, Any]]]:
 def _regex(pattern: object) -> str:
     if not isinstance(pattern, str) or not pattern:
         raise InputError(f"grammar: expected a regular expression that is not empty, got {pattern!r}")
-    return lark_regex(well_formed(pattern))
+    return lark_regex(full_pattern(well_formed(pattern)))
 
 
 def _lark(text: object, parts: object) -> str:

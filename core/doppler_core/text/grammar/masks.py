@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from doppler_core.errors import InputError
 from doppler_core.text.grammar.form import Grammar
+from doppler_core.text.grammar.library_check import outgrown
 from doppler_core.text.grammar.library_text import library_text
 from doppler_core.text.grammar.table import TokenTable, in_words
 
@@ -29,9 +30,9 @@ class Constraint:
     def accept(self, token: int) -> None:
         """The token that came. InputError: the grammar does not allow it."""
         if not self._matcher.consume_token(token):
-            raise InputError(
-                f"grammar: token {token} is not allowed here: {in_words(self._matcher.get_error())}"
-            )
+            error = self._matcher.get_error()
+            why = outgrown(error) or f"token {token} is not allowed here: {in_words(error)}"
+            raise InputError(f"grammar: {why}")
 
     def forced(self) -> list[int]:
         """The tokens that must come next, perhaps none. They are not accepted by that: whoever writes them does it."""

@@ -1,13 +1,21 @@
-"""What a text has to match, as expressions that hold for the whole of it: takes `pattern` and `format`, gives them.
+"""What a text has to match, as expressions that hold for the whole of it: takes `pattern`, `format` and the pattern of a
+Regex, gives them.
 
 JSON Schema looks for a pattern anywhere in a text, and its anchors say otherwise; a grammar has no anchors.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from doppler_core.errors import InputError
-from doppler_core.text.grammar.expression import Branch, Refused, read_expression
+from doppler_core.text.grammar.expression import (
+    EVERYBODY,
+    PYTHON,
+    Branch,
+    Readers,
+    Refused,
+    read_expression,
+)
 from doppler_core.text.grammar.library_check import regex_fault
 from doppler_core.text.grammar.schema_keys import fault
 
@@ -78,25 +86,40 @@ def whole_pattern(pattern: str, path: str) -> str:
     InputError: it can't be held: look-around, back-references, anchors but at its ends.
     """
     try:
-        expression = read_expression(_WITHOUT_LOOKING.get(pattern, pattern))
+        return _held(_WITHOUT_LOOKING.get(pattern, pattern), EVERYBODY, _found)
     except Refused as error:
-        raise _cant(pattern, path, str(error)) from None
+        raise fault(path, "pattern", _cant(pattern, error)) from None
+
+
+def full_pattern(pattern: str) -> str:
+    """The expression that a text matches as a whole where Python's `re.fullmatch` matches it with `pattern`.
+
+    InputError: it can't be held.
+    """
+    try:
+        return _held(pattern, PYTHON, lambda branch: f"(?:{branch.body})")
+    except Refused as error:
+        raise InputError(f"grammar: {_cant(pattern, error)}") from None
+
+
+def _held(pattern: str, readers: Readers, written: Callable[[Branch], str]) -> str:
+    """The branches of a pattern as they are written; Refused where they can't be held."""
+    expression = read_expression(pattern, readers)
     if expression.is_disputed and not regex_fault(pattern):
-        raise _cant(
-            pattern, path, r"a [, &&, -- or ~~ in a class, which some read as sets: write \[, \&, \-, \~"
-        )
-    whole = "|".join(_whole(branch) for branch in expression.branches)
+        raise Refused(r"a [, &&, -- or ~~ in a class, which some read as sets: write \[, \&, \-, \~")
+    whole = "|".join(map(written, expression.branches))
     if whole_fault := regex_fault(whole):
-        raise _cant(pattern, path, whole_fault)
+        raise Refused(whole_fault)
     return whole
 
 
-def _whole(branch: Branch) -> str:
+def _found(branch: Branch) -> str:
+    """A text in which the branch is found."""
     return f"{'' if branch.begins else _ANY}(?:{branch.body}){'' if branch.ends else _ANY}"
 
 
-def _cant(pattern: str, path: str, why: str) -> InputError:
-    return fault(path, "pattern", f"{pattern[:100]!r} can't be held by a grammar: {why}")
+def _cant(pattern: str, why: Refused) -> str:
+    return f"{pattern[:100]!r} can't be held by a grammar: {why}"
 
 
 def text_schema(least: int, most: int | None, patterns: Sequence[str]) -> dict[str, Any]:

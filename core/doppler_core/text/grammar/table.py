@@ -10,6 +10,7 @@ from concurrent.futures import CancelledError, Future
 from typing import Any
 
 from doppler_core.errors import EngineClosedError, InputError
+from doppler_core.text.grammar.library_check import outgrown
 from doppler_core.text.tokenizer import Tokenizer
 
 # Compiled grammars that are kept. One takes tens of kilobytes to a few megabytes, by how much of it was visited.
@@ -154,7 +155,9 @@ def in_words(error: str) -> str:
     said = error.partition("<backtrace>")[0].removesuffix("<non-verbose/>").strip()
     if "grammar.symbols.len()" in said:
         return "it has more parts than the library can number, which are some 65,000: write it with fewer"
-    return "no text fits it" if said.startswith("NoExtension") else said[:2000]
+    if said.startswith("NoExtension"):
+        return "no text fits it"
+    return outgrown(said) or said[:2000]
 
 
 def _compiled(tokens: Any, text: str) -> Any:
