@@ -30,6 +30,12 @@ def test_a_precision_chooses_among_the_manifests_of_a_checkpoint() -> None:
         manifest_for(GEMMA, "f32")
 
 
+def test_a_manifest_that_names_no_checkpoint_is_that_of_the_one_in_the_catalog() -> None:
+    assert manifest_for("google/diffusiongemma-26B-A4B-it") == shipped_manifest(
+        "diffusiongemma-26b-a4b-it-q4k-ehf16-af16"
+    )
+
+
 def test_an_unknown_checkpoint_and_an_unknown_architecture_have_none() -> None:
     assert manifest_for("someone/else") is None
     assert template_for(["LlamaForCausalLM"]) is None
@@ -50,7 +56,8 @@ def test_every_shipped_manifest_has_its_file_s_name_and_loads() -> None:
     for entry in shipped():
         manifest = load_manifest(entry.path)
         assert manifest.output.model_base_id == entry.name
-        assert manifest.manifest.artifact_identity.source_checkpoint_id == entry.source
+        assert manifest.manifest.artifact_identity.source_checkpoint_id in (entry.source, None)
+        assert entry.source is not None
         assert shipped_manifest(entry.name) == entry.path
 
 

@@ -1,6 +1,7 @@
 """The manifests that come with this package: by name, by checkpoint and precision, and templates by architecture.
 
-`manifests/catalog.json` holds what no manifest says: a checkpoint's default precision, and templates' architectures.
+`manifests/catalog.json` holds what no manifest says: a checkpoint's default precision, the checkpoint of a manifest
+that names none, and templates' architectures.
 """
 
 import json
@@ -16,6 +17,7 @@ from doppler_core.manifest.problems import nearest
 from doppler_core.settings import data_dir
 
 CATALOG = "catalog.json"
+_KEYS = {"defaultPrecision", "checkpoints", "templates"}
 
 
 @dataclass(frozen=True)
@@ -68,23 +70,22 @@ def template_for(architectures: Sequence[str]) -> Path | None:
 
 @cache
 def _shipped(folder: Path) -> tuple[Shipped, ...]:
-    entries = []
+    entries, checkpoints = [], _catalog()["checkpoints"]
     for path in sorted(folder.glob("*.json")):
         if path.name == CATALOG:
             continue
         data = parse_object(read_text(path), str(path))
         identity = data.get("manifest", {}).get("artifactIdentity", {})
-        entries.append(
-            Shipped(path.stem, path, identity.get("sourceCheckpointId"), data["quantization"]["weights"])
-        )
+        source = identity.get("sourceCheckpointId") or checkpoints.get(path.stem)
+        entries.append(Shipped(path.stem, path, source, data["quantization"]["weights"]))
     return tuple(entries)
 
 
 def _catalog() -> dict[str, Any]:
     path = data_dir("manifests") / CATALOG
     data = parse_object(read_text(path), str(path))
-    if set(data) != {"defaultPrecision", "templates"}:
+    if set(data) != _KEYS:
         raise ManifestError(
-            f"{path}: expected the keys defaultPrecision and templates, found {json.dumps(sorted(data))}"
+            f"{path}: expected the keys {', '.join(sorted(_KEYS))}, found {json.dumps(sorted(data))}"
         )
     return data
