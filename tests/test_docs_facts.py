@@ -97,7 +97,7 @@ def test_the_messages_that_the_page_about_trouble_quotes_are_said_somewhere() ->
 
 
 def test_the_declaration_of_a_plugin_is_that_of_the_example_package() -> None:
-    (block,) = re.findall(r"^```toml\n(.*?)^```$", page("docs/plugins.md"), re.MULTILINE | re.DOTALL)
+    block, _ = re.findall(r"^```toml\n(.*?)^```$", page("docs/plugins.md"), re.MULTILINE | re.DOTALL)
     example = tomllib.loads(page("tests/plugins/doppler_plugins_example/pyproject.toml"))
     assert tomllib.loads(block)["project"]["entry-points"] == example["project"]["entry-points"]
 

@@ -1,6 +1,7 @@
 """The plugin that the page about plugins shows is one: it loads, without a warning, and each of its hooks is called."""
 
 import re
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,8 +22,9 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
     """What is found with the page's module installed as `team_plugin`."""
     (module,) = re.findall(r"^```python\n(.*?@hookimpl.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     module = module.rpartition("```python\n")[2]
+    (_, declared) = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     write_distribution(
-        tmp_path, "team", {"doppler_plugins": {"team": "team_plugin"}}, {"team_plugin": module}
+        tmp_path, "team", tomllib.loads(declared)["project"]["entry-points"], {"team_plugin": module}
     )
     monkeypatch.syspath_prepend(tmp_path)
     return build_registry([str(tmp_path)])
@@ -42,7 +44,7 @@ def test_the_module_of_the_page_loads_and_its_hooks_do_what_they_say(
     assert CliRunner().invoke(hello).output == "hello\n"
     (see,) = registry.manager.implementations("doppler_engine_opened")
     see(engine=SimpleNamespace(model_id="a model", device="numpy", memory_bytes=1))
-    assert capsys.readouterr().out == "a model numpy 1\n"
+    assert capsys.readouterr() == ("", "a model on numpy: 1 bytes\n")
 
 
 @pytest.mark.parametrize("protocol", [model_type.ModelType, model_type.Driver, model_type.Job])
