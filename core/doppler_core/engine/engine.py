@@ -18,8 +18,11 @@ from doppler_core.engine.request import (
     EmbedResult,
     GenerateRequest,
     GenerateResult,
+    Timings,
+    Usage,
 )
 from doppler_core.engine.request_check import check_options, check_texts
+from doppler_core.engine.request_copy import own_copy
 from doppler_core.engine.worker import Worker
 from doppler_core.errors import EngineClosedError, InputError
 from doppler_core.plan.op import Plan
@@ -30,6 +33,8 @@ ResultT = TypeVar("ResultT")
 
 
 _NOTHING_SAID = Defaults()
+# What is told of a generation that is given up before it is even read.
+_UNREAD = Delta("", finish_reason="cancelled", usage=Usage(0, 0, 0), timings=Timings())
 
 
 class Engine:
@@ -75,14 +80,17 @@ class Engine:
     def submit(self, request: GenerateRequest) -> Handle[GenerateResult]: ...
 
     def submit(self, request: EmbedRequest | GenerateRequest) -> Handle[Any]:
-        """Queue a request. What is wrong with it is raised by the handle."""
+        """Queue a request. What is wrong with it is raised by the handle. Its lists and mappings may be changed as soon as
+        this returns."""
         self._check_usable()
         if isinstance(request, EmbedRequest) and not self.capabilities.embeds:
             raise InputError(f"{self.model_id} does not embed text")
         if isinstance(request, GenerateRequest) and not self.capabilities.generates:
             raise InputError(f"{self.model_id} does not generate text: it embeds")
         submitted = time.perf_counter()
-        return self._worker.submit(lambda: self._driver.prepare(request, submitted))
+        own = own_copy(request) if isinstance(request, EmbedRequest | GenerateRequest) else request
+        unread = (_UNREAD,) if isinstance(request, GenerateRequest) else ()
+        return self._worker.submit(lambda: self._driver.prepare(own, submitted), unread)
 
     def embed(self, texts: Iterable[str], **options: Any) -> EmbedResult:
         """Embed texts and wait; who is interrupted while waiting gives the request up. Options are the fields of

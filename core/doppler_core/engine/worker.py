@@ -7,7 +7,7 @@ that of every request under way.
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,6 +16,7 @@ from doppler_core.engine.desk import Desk
 from doppler_core.engine.handle import Handle
 from doppler_core.engine.model_type import Driver, Job
 from doppler_core.engine.reply import Reply
+from doppler_core.engine.request import Delta
 from doppler_core.errors import EngineClosedError
 
 
@@ -38,12 +39,12 @@ class Worker:
         self._thread = threading.Thread(target=self._run, name=f"doppler-plugins {name}", daemon=True)
         self._thread.start()
 
-    def submit(self, prepare: Callable[[], Job]) -> Handle[Any]:
-        """Queue a request; `prepare` makes its job, at the desk."""
+    def submit(self, prepare: Callable[[], Job], unread: Sequence[Delta] = ()) -> Handle[Any]:
+        """Queue a request; `prepare` makes its job, at the desk. unread: its news if it is cancelled before that."""
         reply: Reply[Any] = Reply()
         with self._changed:
             self._check_open()
-            self._desk.put(partial(self._prepare, prepare, reply))
+            self._desk.put(partial(self._prepare, prepare, unread, reply))
         return Handle(reply)
 
     def call(self, function: Callable[[], Job]) -> Handle[Any]:
@@ -69,8 +70,12 @@ class Worker:
         if self._closed:
             raise EngineClosedError("the engine is closed: open the model again")
 
-    def _prepare(self, prepare: Callable[[], Job], reply: Reply[Any]) -> None:
-        """A request becomes a job, at the desk."""
+    def _prepare(self, prepare: Callable[[], Job], unread: Sequence[Delta], reply: Reply[Any]) -> None:
+        """A request becomes a job, at the desk, unless nobody wants it any more: others wait behind it."""
+        if reply.future.cancelled():
+            reply.push(unread)
+            reply.end()
+            return
         try:
             with self._changed:
                 self._check_open()
