@@ -96,3 +96,15 @@ def assert_drawn(tokens: np.ndarray, shares: np.ndarray, u: np.ndarray, toleranc
         assert shares[row, token] > 0
         assert ends[row, token] - shares[row, token] <= u[row] + tolerance
         assert ends[row, token] >= u[row] - tolerance
+
+
+# What rounding may make of a logit when it is made again: at a low temperature the weight of all there is, or nothing.
+HAIRS = (1e-5, -1e-5)
+COLD = (1e-8, 1e-19)
+
+
+def likeliest_by_far(draw: np.random.Generator, rows: int, tokens: int) -> np.ndarray:
+    """Logits of which the greatest of a row is far above the others, [rows, tokens]."""
+    logits = draw.standard_normal((rows, tokens)).astype(np.float32)
+    logits[np.arange(rows), draw.integers(0, tokens, rows)] = 5
+    return logits

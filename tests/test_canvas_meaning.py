@@ -6,10 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from canvas_steps import (
+    COLD,
+    HAIRS,
     assert_drawn,
     canvas_step,
     drawn_noise,
     empty_tally,
+    likeliest_by_far,
     meant,
     numbers,
     softmax,
@@ -171,6 +174,21 @@ def test_the_ends_of_chance_draw_tokens_that_are_possible(u: float) -> None:
         "pick", step, *_picking(logits, step, noise), capacity=1, cap=0.0, weights=[operands(logits)[1]]
     )
     assert picks[0, 0] == (520 if u > 0.5 else 300)
+
+
+@pytest.mark.parametrize("temperature", COLD)
+@pytest.mark.parametrize("hair", HAIRS)
+def test_the_colder_it_is_the_surer_is_the_likeliest_token_however_its_logit_was_rounded(
+    temperature: float, hair: float
+) -> None:
+    draw = np.random.default_rng(8)
+    logits = likeliest_by_far(draw, 40, 700)
+    step = canvas_step([40], [CanvasStep(temperature, 1, 1, 0.1)])
+    tally = tallied(step, logits + np.float32(hair), 40, 40)
+    hidden, head = operands(logits)
+    noise = drawn_noise(draw, 40, 700)
+    picks = meant("pick", step, hidden, tally, noise, weights=[head], capacity=40, cap=0.0)
+    np.testing.assert_array_equal(picks[:, 0], logits.argmax(-1))
 
 
 def _picking(logits: np.ndarray, step: object, noise: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -19,11 +19,14 @@ from canvas_cases import (
     small_gpu,
 )
 from canvas_steps import (
+    COLD,
+    HAIRS,
     UNTOUCHED,
     assert_drawn,
     canvas_step,
     drawn_noise,
     empty_tally,
+    likeliest_by_far,
     numbers,
     softmax,
     surprising,
@@ -205,6 +208,25 @@ def test_the_ends_of_chance_draw_the_first_and_the_last_token_that_is_possible(u
     logits = np.full(1000, -3e38, np.float32)
     logits[[300, 301, 520, 999]] = [1.0, 2.0, -3.0, -1e30]
     assert drawn_at(logits, u) == (520 if u > 0.5 else 300)
+
+
+@pytest.mark.parametrize("temperature", COLD)
+@pytest.mark.parametrize("hair", HAIRS)
+def test_a_hair_of_rounding_is_no_other_token_where_it_is_cold(temperature: float, hair: float) -> None:
+    draw = np.random.default_rng(8)
+    logits = likeliest_by_far(draw, CAPACITY, 700)
+    step = canvas_step([CAPACITY], [CanvasStep(temperature, 1, 1, 0.1)])
+    states = [tallied(step, logits + np.float32(hair), LINES, CAPACITY), drawn_noise(draw, LINES, 700)]
+    one = case("pick", step, states, False, columns=700, inner=CAPACITY, cap=0.0)
+    one = replace(
+        one,
+        inputs=[np.eye(CAPACITY, dtype=np.float32)],
+        weights=[logits.T.copy()],
+        weight_types=[("f32", "f32")],
+        columns=4,
+        dtype="u32",
+    )
+    np.testing.assert_array_equal(one.run()[:, 0], logits.argmax(-1))
 
 
 def drawn_at(logits: np.ndarray, u: float) -> int:

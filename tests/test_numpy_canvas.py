@@ -5,7 +5,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from canvas_steps import canvas_step, drawn_noise, empty_tally, meant, numbers, tallied
+from canvas_steps import (
+    COLD,
+    HAIRS,
+    canvas_step,
+    drawn_noise,
+    empty_tally,
+    likeliest_by_far,
+    meant,
+    numbers,
+    tallied,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -179,6 +189,20 @@ def test_tokens_are_picked(tokens: int, packed: bool, cap: float) -> None:
     greedy = step.rows[:, 2] == 2
     np.testing.assert_array_equal(found[greedy, 0], found[greedy, 1])
     assert tokens == 90 or (found[~greedy, 0] != found[~greedy, 1]).mean() > 0.1
+
+
+@pytest.mark.parametrize("temperature", COLD)
+@pytest.mark.parametrize("hair", HAIRS)
+def test_a_hair_of_rounding_is_no_other_token_where_it_is_cold(temperature: float, hair: float) -> None:
+    draw = np.random.default_rng(8)
+    logits = likeliest_by_far(draw, 40, 700)
+    step = canvas_step([40], [CanvasStep(temperature, 1, 1, 0.1)])
+    tally = tallied(step, logits + np.float32(hair), 40, 40)
+    out, sizes = np.zeros((40, 4), np.uint32), {"capacity": 40, "cap": 0.0}
+    given_ = (np.eye(40, dtype=np.float32), tally, drawn_noise(draw, 40, 700))
+    with np.errstate(all="raise", under="ignore"):
+        found = run("pick", step, *given_, output=out, weights=(Expanded(logits.T.copy()),), **sizes)
+    np.testing.assert_array_equal(found[:, 0], logits.argmax(-1))
 
 
 def test_the_most_noise_picks_a_token_that_has_weight() -> None:

@@ -5,7 +5,8 @@
 // or f32 [vocabulary, inner]; output u32 [T, 4]: the sample, the likeliest token, the bits of the entropy in nats and of
 // 1 / the sum of exp((logit - greatest) / temperature): of NaN where a logit is one.
 // The sample is the first token at which the running sum exceeds noise * the sum of all. It is looked for by the block of 256
-// tokens, and in its block by their logits, made again: hidden weight^T, capped softly where cap is above 0.
+// tokens, and in its block by their logits, made again: hidden weight^T, capped softly where cap is above 0. Rounding may have
+// made them others than those of the tally, so that they are weighed among themselves: at a low temperature a hair is much.
 // The head is bound in sections of whole blocks: a dispatch does the rows whose block begins in [first_row, first_row +
 // row_count). One workgroup per row; sums in f32.
 //!include step.wgsl
@@ -45,9 +46,9 @@ fn within(amount: f32, total: f32) -> f32 {
     return min(amount, bitcast<f32>(bitcast<u32>(total) - 1u));
 }
 
-// The first thread for which something holds; 0 if none.
-fn first_of(thread: u32, holds: bool) -> u32 {
-    return strongest(thread, vec2<u32>(u32(holds), thread)).y;
+// The first thread with some weight whose running sum exceeds the aim; where rounding leaves none, the first of the greatest.
+fn first_of(thread: u32, weight: f32, sum: f32, aim: f32, greatest: bool) -> u32 {
+    return strongest(thread, vec2<u32>(select(u32(greatest), 2u, weight > 0.0 && sum > aim), thread)).y;
 }
 
 @compute @workgroup_size(256)
@@ -91,9 +92,9 @@ fn main(
     let inverse = select(bitcast<u32>(1.0 / whole), QUIET_NAN, broken);
 
     let aim = within(bitcast<f32>(noise[line].x) * whole, whole);
-    let owner = first_of(thread, sums > aim);
-    // How far the aim is into the block, block by block of the thread that has it.
-    var rest = aim - select(0.0, running[max(owner, 1u) - 1u], owner > 0u);
+    let owner = first_of(thread, sum, sums, aim, own.x == best.x);
+    // How far the aim is into the block, of which mass is the weight, block by block of the thread that has it.
+    var rest = max(aim - select(0.0, running[max(owner, 1u) - 1u], owner > 0u), 0.0);
     var block = owner * each;
     var mass = 0.0;
     for (var next = block; next < min(owner * each + each, blocks); next++) {
@@ -121,8 +122,9 @@ fn main(
         return;
     }
 
-    var weighs = 0.0;
-    if (first + thread < params.row_count) {
+    let there = first + thread < params.row_count;
+    var ranked = 0u;
+    if (there) {
         let fours = params.inner / 4u;
         var logit = 0.0;
         for (var four = 0u; four < fours; four++) {
@@ -131,11 +133,13 @@ fn main(
         if (params.cap > 0.0) {
             logit = soft_cap(logit, params.cap);
         }
-        weighs = exp(below(order(bitcast<u32>(logit)), best.x, temperature));
+        ranked = order(bitcast<u32>(logit));
     }
+    let top = strongest(thread, vec2<u32>(ranked, thread)).x;
+    let weighs = select(0.0, exp(below(ranked, top, temperature)), there);
     let ends = running_sum(thread, weighs);
     let last = running[THREADS - 1u];
-    let sample = first_of(thread, ends > within(rest, last));
+    let sample = first_of(thread, weighs, ends, within(rest / mass * last, last), ranked == top);
     if (thread == 0u) {
         output[row] = vec4<u32>(begin + sample, best.y, entropy, inverse);
     }

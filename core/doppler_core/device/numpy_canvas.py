@@ -136,23 +136,25 @@ def pick(call: Call) -> None:
     out[:, 3] = (1 / whole).astype(np.float32).view(np.uint32)
     greedy = np.array([one.greedy for one in settings(call.tables)])[call.tables.rows[:, 2]]
     drawn = np.flatnonzero(~(greedy | np.isnan(greatest[:, 0])))
-    amounts = noises[at[drawn], 0].view(np.float32).astype(np.float64) * whole[drawn]
-    block, rest = _beyond(weights[drawn], amounts)
+    block, within = _beyond(weights[drawn], noises[at[drawn], 0].view(np.float32).astype(np.float64))
     for number in np.unique(block):
         mine = block == number
         rows = drawn[mine]
-        own = scaled(_logits(call, hidden[rows], int(number)), greatest[rows], temperatures[rows])
-        within, _ = _beyond(np.exp(own.astype(np.float64)), rest[mine])
-        out[rows, 0] = number * BLOCK + within
+        logits = _logits(call, hidden[rows], int(number))
+        own = scaled(logits, logits.max(1)[:, None], temperatures[rows])
+        found, _ = _beyond(np.exp(own.astype(np.float64)), within[mine])
+        out[rows, 0] = number * BLOCK + found
 
 
-def _beyond(weights: Doubles, amounts: Doubles) -> tuple[Indices, Doubles]:
-    """Of each row the first column at which the running sum of weights exceeds the amount, and how far it is into it."""
+def _beyond(weights: Doubles, shares: Doubles) -> tuple[Indices, Doubles]:
+    """Of each row the first column at which the running sum of weights exceeds that share of their sum, and what share of
+    its own weight lies before."""
     ends = weights.cumsum(1)
-    below = np.minimum(amounts, np.nextafter(ends[:, -1], 0))[:, None]
-    found = (ends <= below).sum(1)
+    amounts = np.minimum(np.maximum(shares, 0) * ends[:, -1], np.nextafter(ends[:, -1], 0))
+    found = (ends <= amounts[:, None]).sum(1)
     rows = np.arange(len(found))
-    return found, amounts - (ends[rows, found] - weights[rows, found])
+    own = weights[rows, found]
+    return found, (amounts - (ends[rows, found] - own)) / own
 
 
 def _logits(call: Call, hidden: Array, block: int) -> Array:

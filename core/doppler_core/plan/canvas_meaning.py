@@ -121,8 +121,9 @@ def pick(params: Params, given: Operands, tables: Tables) -> Table:
     1 / the sum of exp((logit - greatest) / temperature).
 
     hidden [T, inner], tally, noise; head [V, inner]. Where among the tokens the noise falls is found by the block; the
-    logits of that block are made again: hidden head^T, capped by `cap` (0 = not). A NaN among the logits is the
-    likeliest token and the sample, and both numbers are NaN.
+    logits of that block are made again: hidden head^T, capped by `cap` (0 = not), and weighed among themselves, as
+    rounding may have made them others. A NaN among the logits is the likeliest token and the sample, and both numbers
+    are NaN.
     """
     hidden, tallies, noises = given.inputs
     every = settings(tables)
@@ -138,23 +139,26 @@ def pick(params: Params, given: Operands, tables: Tables) -> Table:
         sample = likeliest = blocks[best, BEST]
         if not (one.greedy or np.isnan(most[best])):
             u = float(noises[line, :1].view(np.float32)[0])
-            block, rest = _beyond(weights, u * whole)
+            block, within = _beyond(weights, u)
             head = given.weights[0][block * BLOCK : (block + 1) * BLOCK]
-            own = scaled(_capped(head @ hidden[row], params), most[best], one.temperature)
-            sample = block * BLOCK + _beyond(np.exp(own.astype(np.float64)), rest)[0]
+            logits = _capped(head @ hidden[row], params)
+            own = scaled(logits, logits.max(), one.temperature)
+            sample = block * BLOCK + _beyond(np.exp(own.astype(np.float64)), within)[0]
         out[row, :2] = sample, likeliest
         out[row, 2:] = _bits(np.maximum(entropy, 0), 1 / whole)
     return out
 
 
-def _beyond(weights: npt.NDArray[np.float64], amount: float) -> tuple[int, float]:
-    """The first index at which the running sum of weights exceeds the amount, and how far the amount is into its weight.
+def _beyond(weights: npt.NDArray[np.float64], share: float) -> tuple[int, float]:
+    """The first index at which the running sum of weights exceeds that share of their sum, and what share of its own weight
+    lies before.
 
-    Rounding may bring the amount up to the sum of all: it is then the last index that has a weight.
+    Rounding may bring the share below 0 or up to 1: it is then the first index, or the last, that has a weight.
     """
     ends = np.cumsum(weights)
-    found = int(np.searchsorted(ends, min(amount, np.nextafter(ends[-1], 0)), side="right"))
-    return found, amount - (ends[found] - weights[found])
+    amount = min(max(share, 0.0) * ends[-1], np.nextafter(ends[-1], 0))
+    found = int(np.searchsorted(ends, amount, side="right"))
+    return found, (amount - (ends[found] - weights[found])) / weights[found]
 
 
 def _capped(logits: Array, params: Params) -> Array:

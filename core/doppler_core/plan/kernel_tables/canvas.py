@@ -16,7 +16,7 @@ _HALVINGS = 8  # of the 256 threads of a workgroup
 
 
 def _pick_turns(params: Params, longest: int) -> int:
-    """The blocks of a thread three times, four sums over the threads, three looks for the first of them, and a logit."""
+    """The blocks of a thread three times, three sums over the threads, four looks for one of them, and a logit."""
     blocks = number(params, "tally_columns") // 4 - 1
     return 3 * tiles(blocks, 256) + 7 * _HALVINGS + tiles(number(params, "inner"), 4)
 
