@@ -14,6 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from doppler_core.errors import FileFormatError
+from doppler_core.weights.files import read_json
+from doppler_core.weights.gguf import open_gguf
 from doppler_core.weights.safetensors import read_folder, read_safetensors, read_sharded
 from doppler_core.weights.storage import to_f32
 from doppler_core.weights.table import TensorTable
@@ -291,3 +293,11 @@ def test_a_folder_without_safetensors_says_what_to_get(tmp_path: Path) -> None:
         FileFormatError, match=r"expected model\.safetensors or .*take the publisher's safetensors"
     ):
         read_folder(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "model.gguf", "config.json"])
+def test_a_pointer_in_place_of_a_file_is_named_as_one(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 12\n")
+    read = {"model.safetensors": read_safetensors, "model.gguf": open_gguf, "config.json": read_json}[name]
+    with pytest.raises(FileFormatError, match=f"{name}: a Git LFS pointer .* `git lfs pull`"):
+        read(tmp_path / name)

@@ -23,6 +23,8 @@ _JSON_VALUES = 4_000_000
 _JSON_DEPTH = 100
 # The longest name that file systems take.
 _NAME_BYTES = 255
+# What stands in place of a large file in a clone without Git LFS, and the most bytes that it has.
+_POINTER, _POINTER_BYTES = b"version https://git-lfs.github.com/spec/", 1024
 
 
 @contextlib.contextmanager
@@ -40,7 +42,7 @@ def reading() -> Iterator[None]:
 
 
 def regular_size(path: Path) -> int:
-    """Bytes of a regular file. Anything else (missing, folder, pipe) is a FileFormatError."""
+    """Bytes of a regular file. Anything else (missing, folder, pipe, a Git LFS pointer) is a FileFormatError."""
     try:
         status = path.stat()
     except OSError as error:
@@ -49,7 +51,16 @@ def regular_size(path: Path) -> int:
         raise FileFormatError(f"{path!r}: not a path ({error})") from error
     if not stat.S_ISREG(status.st_mode):
         raise FileFormatError(f"{path}: expected a regular file")
+    if status.st_size < _POINTER_BYTES and _begins(path, _POINTER):
+        raise FileFormatError(
+            f"{path}: a Git LFS pointer in place of the file: say `git lfs pull` in its folder, or download the file"
+        )
     return status.st_size
+
+
+def _begins(path: Path, start: bytes) -> bool:
+    with reading(), path.open("rb") as file:
+        return file.read(len(start)) == start
 
 
 def parse_json(text: bytes, path: Path) -> Any:
