@@ -17,6 +17,10 @@ from doppler_plugins.registry import plugins
 logger = logging.getLogger(__name__)
 
 _EXPECTED = "the folder of an artifact or of a Hugging Face checkpoint, or a GGUF file"
+#: A repository of the Hub, bare, behind another spelling of the prefix, or as its page's address.
+_HUB_NAME = re.compile(
+    r"(?:https?://huggingface\.co/|hf:)?([\w-][\w.-]*/[\w-][\w.-]*(?:@\S+)?)/?", re.IGNORECASE
+)
 _LATER_PART = re.compile(r"-(?!00001)\d{5}-of-\d{5}\.gguf$", re.IGNORECASE)
 
 
@@ -169,7 +173,7 @@ def _not_found(model: str, settings: EngineSettings) -> str:
     near = _near_paths(model) or get_close_matches(model, known, n=3)
     near = near or get_close_matches(model.rpartition("/")[2], known, n=3)
     hints = [f"did you mean {' or '.join(near)}?"] if near else []
-    if model.count("/") == 1 and not model.startswith((".", "/", "~")):
-        hints.append(f"for the Hugging Face Hub write hf:{model}")
+    if repository := _HUB_NAME.fullmatch(model):
+        hints.append(f"for the Hugging Face Hub write {hub.PREFIX}{repository[1]}")
     hints.append(f"bundled: {', '.join(path.name for path in bundled.values()) or 'none'}")
     return f"model {model!r}: no such path and no such name; {'; '.join(hints)}{plugins().not_loaded()}"

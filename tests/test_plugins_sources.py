@@ -114,9 +114,21 @@ def test_a_single_weight_file_leads_to_its_folder(tmp_path: Path, settings: Engi
         locate(str(tmp_path / "model" / "model.safetensors"), settings)
 
 
-def test_a_hub_name_without_its_prefix_is_recognised(settings: EngineSettings) -> None:
-    with pytest.raises(ModelNotFoundError, match="hf:google/embeddinggemma-300m"):
-        locate("google/embeddinggemma-300m", settings)
+@pytest.mark.parametrize("before", ["", "HF:", "https://huggingface.co/"])
+@pytest.mark.parametrize("behind", ["", "@main"])
+def test_a_hub_name_without_its_prefix_is_recognised(
+    settings: EngineSettings, before: str, behind: str
+) -> None:
+    name = f"google/embeddinggemma-300m{behind}"
+    with pytest.raises(ModelNotFoundError, match=f"write hf:{name};"):
+        locate(before + name, settings)
+
+
+@pytest.mark.parametrize("name", ["../google/model", "~/model", "a/b/c", "store:model", "a b/c"])
+def test_what_can_not_be_a_hub_name_is_taken_for_none(settings: EngineSettings, name: str) -> None:
+    with pytest.raises(ModelNotFoundError) as raised:
+        locate(name, settings)
+    assert "Hugging Face Hub" not in str(raised.value)
 
 
 @given(st.text(max_size=40).filter(lambda text: not Path(text.replace("\0", "")).exists()))
