@@ -1,7 +1,36 @@
-"""JSON Schemas of classes: takes one, tells whether it holds itself, which no framework's own form of a tool keeps."""
+"""JSON Schemas of classes and tools: takes what describes data, gives its schema, or says why there is none.
 
-from collections.abc import Mapping
+It also tells whether one holds itself, which no framework's own form of a tool keeps. It knows no framework.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
+
+from pydantic import BaseModel
+
+from doppler_core.errors import DopplerError, InputError
+
+
+def class_schema(described: Any) -> dict[str, Any]:
+    """The JSON schema of a pydantic class. InputError for what is none, and for a field that no JSON can hold."""
+    if not (isinstance(described, type) and issubclass(described, BaseModel)) or described is BaseModel:
+        raise InputError(f"no schema: expected a pydantic class with fields, got {described!r}")
+    with readable(f"no schema of {described.__name__}"):
+        return described.model_json_schema()
+
+
+@contextmanager
+def readable(what: str) -> Iterator[None]:
+    """InputError, which begins with `what`, for all that pydantic or a framework raises of what it can't describe: each
+    has errors of many classes for that."""
+    try:
+        yield
+    except DopplerError:
+        raise
+    except Exception as error:
+        said = (str(error).splitlines() or [""])[0]
+        raise InputError(f"{what}: {type(error).__name__}: {said}") from error
 
 
 def holds_itself(schema: Mapping[str, Any]) -> bool:

@@ -13,7 +13,7 @@ from doppler_core.engine.request import GenerateResult
 from doppler_plugins.adapters import generating
 from doppler_plugins.adapters.extras import missing_extra
 from doppler_plugins.adapters.generation_words import GenerationWords, request_of
-from doppler_plugins.adapters.tools import chosen_tool
+from doppler_plugins.adapters.tools import chosen_tool, tool_names
 
 try:
     from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
@@ -92,7 +92,7 @@ class ChatDoppler(GenerationWords, BaseChatModel):
         """
         with translated():
             said: dict[str, Any] = {"tools": tool_mappings(tools)}
-            names = [tool["function"]["name"] for tool in said["tools"]]
+            names = tool_names(said["tools"])
             if tool_choice is not None:
                 said["tool_choice"] = chosen_tool(tool_choice, names)
         beside = {"parallel_tool_calls": parallel_tool_calls, "strict": strict}

@@ -17,7 +17,7 @@ from typing_extensions import is_typeddict
 from doppler_core.errors import InputError
 from doppler_core.text.chat.tools import name_for
 from doppler_core.text.grammar.schema_keys import COMBINING, KEYS
-from doppler_plugins.adapters.schemas import holds_itself
+from doppler_plugins.adapters.schemas import class_schema, holds_itself, readable
 from doppler_plugins.langchain.errors import OutputError
 
 Described = Mapping[str, Any] | type
@@ -34,26 +34,26 @@ def json_schema(described: Described) -> dict[str, Any]:
     """
     check_described(described)
     if isinstance(described, type) and issubclass(described, BaseModel):
-        return described.model_json_schema()
-    if isinstance(described, type) and issubclass(described, BaseModelV1):
-        return described.schema()
+        return class_schema(described)
     if isinstance(described, Mapping):
         return _written(described)[1]
-    try:
+    with readable(f"no schema: {_EXPECTED}"):
+        if issubclass(described, BaseModelV1):
+            return described.schema()
         return convert_to_json_schema(described)
-    except (ValueError, TypeError, KeyError) as error:
-        raise InputError(f"no schema: {_EXPECTED} ({error})") from error
 
 
 def check_described(described: object) -> None:
     """InputError for what describes no data."""
-    if is_typeddict(described) or (
-        isinstance(described, Mapping) and not _KEYWORDS.isdisjoint(_written(described)[1])
-    ):
+    if is_typeddict(described) or (isinstance(described, Mapping) and _is_schema(_written(described)[1])):
         return
     if is_pydantic(described) and described not in (BaseModel, BaseModelV1):
         return
     raise InputError(f"no schema: {_EXPECTED}, got {described!r}")
+
+
+def _is_schema(schema: Mapping[str, Any]) -> bool:
+    return not _KEYWORDS.isdisjoint(schema) and isinstance(schema.get("type", ""), str | list)
 
 
 def is_pydantic(described: object) -> bool:
@@ -76,11 +76,9 @@ def as_function(described: Described) -> dict[str, Any]:
         named, schema = _written(described)
         said = str(named.get("description") or schema.get("description") or "")
         return _tool({"name": schema_name(described), "description": said, "parameters": schema})
-    try:
+    with readable(f"no tool: {_EXPECTED}"):
         function = whole(convert_to_openai_function(described), described)
         return _tool({**function, "name": _spelt(function["name"])})
-    except (ValueError, TypeError) as error:
-        raise InputError(f"no tool: {_EXPECTED} ({error})") from error
 
 
 def whole(function: dict[str, Any], described: object) -> dict[str, Any]:
@@ -88,7 +86,7 @@ def whole(function: dict[str, Any], described: object) -> dict[str, Any]:
     those out that have no end."""
     if not (isinstance(described, type) and issubclass(described, BaseModel)):
         return function
-    schema = described.model_json_schema()
+    schema = class_schema(described)
     return {**function, "parameters": schema} if holds_itself(schema) else function
 
 

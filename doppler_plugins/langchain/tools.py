@@ -11,6 +11,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from doppler_core.errors import InputError
 from doppler_core.text.grammar.form import Grammar, JsonSchema
+from doppler_plugins.adapters.schemas import readable
 from doppler_plugins.langchain.schemas import json_schema, whole
 
 AnyTool = Mapping[str, Any] | type | Callable[..., Any] | BaseTool
@@ -24,10 +25,8 @@ def tool_mappings(tools: Sequence[AnyTool]) -> list[dict[str, Any]]:
 
 
 def _tool_mapping(tool: AnyTool) -> dict[str, Any]:
-    try:
+    with readable(f"a tool that can't be read, {tool!r:.80}"):
         found = convert_to_openai_tool(tool)
-    except (ValueError, TypeError) as error:
-        raise InputError(f"a tool that can't be read: {error}") from error
     if not isinstance(found.get("function"), Mapping):
         raise InputError(
             f"a tool of type {found.get('type')!r} runs at a provider's: expected one with a function of yours"

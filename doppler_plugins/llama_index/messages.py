@@ -127,7 +127,8 @@ def _with_foreign_calls(message: ChatMessage, parts: tuple[Part, ...]) -> tuple[
     calls = message.additional_kwargs.get("tool_calls")
     if not calls or any(isinstance(part, ToolCall) for part in parts):
         return parts
-    calls = [call.model_dump() if hasattr(call, "model_dump") else call for call in calls]
+    if isinstance(calls, Sequence) and not isinstance(calls, str):
+        calls = [call.model_dump() if hasattr(call, "model_dump") else call for call in calls]
     return (*parts, *read_messages([{"role": "assistant", "content": None, "tool_calls": calls}])[0].parts)
 
 

@@ -27,6 +27,7 @@ from doppler_core.text.grammar import JsonSchema
 from doppler_plugins.adapters.generating import aopened, capabilities
 from doppler_plugins.adapters.generation_words import GenerationWords
 from doppler_plugins.adapters.json_answers import json_value
+from doppler_plugins.adapters.schemas import class_schema
 from doppler_plugins.llama_index.requests import is_chat
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
@@ -141,7 +142,7 @@ class StructuredPrediction(GenerationWords, FunctionCallingLLM):
         prompt_args: Mapping[str, Any],
     ) -> _Question:
         words = {name: value for name, value in (llm_kwargs or {}).items() if name not in _OF_TOOLS}
-        words["grammar"] = JsonSchema(output_cls.model_json_schema())
+        words["grammar"] = JsonSchema(class_schema(output_cls))
         if is_chat(self._capabilities(), self):
             messages = self._extend_messages(prompt.format_messages(llm=self, **prompt_args))
             return _Question("chat", messages, words)

@@ -9,7 +9,7 @@ from llama_index.core.llms.llm import ToolSelection
 from llama_index.core.tools.types import BaseTool, ToolMetadata
 
 from doppler_core.errors import InputError, OutputError
-from doppler_plugins.adapters.schemas import holds_itself
+from doppler_plugins.adapters.schemas import class_schema, holds_itself
 
 _QUOTED = 200  # characters of an answer in an error: its end tells why
 
@@ -36,7 +36,7 @@ def tool_mapping(tool: BaseTool) -> dict[str, Any]:
 
 def _parameters(metadata: ToolMetadata) -> dict[str, Any]:
     """Those of the tool's class; LlamaIndex leaves out all of a class that holds itself."""
-    schema = {} if metadata.fn_schema is None else metadata.fn_schema.model_json_schema()
+    schema = {} if metadata.fn_schema is None else class_schema(metadata.fn_schema)
     return schema if holds_itself(schema) else metadata.get_parameters_dict()
 
 

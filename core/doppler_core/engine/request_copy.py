@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from doppler_core.engine.request import EmbedRequest, GenerateRequest
 from doppler_core.text.grammar.form import JsonSchema, Lark
 
-RequestT = TypeVar("RequestT", EmbedRequest, GenerateRequest)
+RequestT = TypeVar("RequestT", bound=EmbedRequest | GenerateRequest)
 
 _DEEP = 64  # what lies deeper within each other is left as it is: no message or schema does, and a copy has to end
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import Callable
 from datetime import date
 from enum import Enum
 from functools import reduce
@@ -261,6 +262,22 @@ def test_it_takes_a_prompt_before_and_a_call_beside(model: ChatDoppler, chat_scr
     assert {request.max_tokens for request in chat_script.requests} == {50}
 
 
+class Engineered(BaseModel):
+    """Of a part that JSON has no form for."""
+
+    part: Callable[[int], int]
+
+
+class Unknown:
+    """No class of data."""
+
+
+class EngineeredDict(TypedDict):
+    """The same, of a class that nobody knows."""
+
+    part: Unknown
+
+
 @pytest.mark.parametrize(
     ("schema", "method", "complaint"),
     [
@@ -274,6 +291,13 @@ def test_it_takes_a_prompt_before_and_a_call_beside(model: ChatDoppler, chat_scr
         (BaseModel, "function_calling", "no schema"),
         (Enum("Colour", "RED BLUE"), "json_schema", "no schema"),
         ({"nothing": 1}, "json_schema", "no schema"),
+        ({"type": 5}, "json_schema", "no schema"),
+        ({"type": 5}, "function_calling", "no schema"),
+        *((Engineered, method, "Engineered") for method in ("json_schema", "function_calling")),
+        *(
+            (EngineeredDict, method, "expected a pydantic class")
+            for method in ("json_schema", "function_calling")
+        ),
     ],
 )
 def test_what_is_no_schema_is_told_at_once(

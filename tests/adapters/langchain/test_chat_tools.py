@@ -1,5 +1,7 @@
 """Tools and the choice among them, as LangChain's users say them, on their way to a request."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, Optional
 
 import pytest
@@ -81,6 +83,35 @@ def test_a_tool_that_can_not_be_read_is_an_error(model: ChatDoppler) -> None:
         model.bind_tools([{"type": "web_search"}])
     with pytest.raises(InputError, match="expected a list of tools"):
         model.bind_tools(print)  # type: ignore[arg-type]
+
+
+class Engineered(BaseModel):
+    """Of a part that JSON has no form for."""
+
+    part: Callable[[int], int]
+
+
+def untellable(part: Engineered) -> str:
+    """Take a part."""
+    return str(part)
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        *(None, 5, "plain", b"plain", [1], object(), partial(plain, "Oslo")),
+        *(int, str, dict, BaseModel, Engineered, untellable),
+        *({}, {"name": 5}, {"name": "a", "parameters": 5}, {"type": "function"}),
+        *({"type": "function", "function": said} for said in (5, {}, {"name": "a", "parameters": []})),
+    ],
+    ids=repr,
+)
+def test_whatever_is_no_tool_is_an_error_of_ours_that_tells_so(model: ChatDoppler, tool: Any) -> None:
+    """LangChain's and pydantic's own are of a dozen classes."""
+    with pytest.raises(InputError, match="tool"):
+        model.bind_tools([tool])
+    with pytest.raises(InputError, match="tool"):
+        model.invoke("Hi", tools=[tool])
 
 
 def test_one_call_in_a_turn_or_several(model: ChatDoppler, chat_script: ScriptedChat) -> None:

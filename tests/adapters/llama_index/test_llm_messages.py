@@ -98,6 +98,13 @@ def test_calls_that_other_integrations_keep_beside_the_blocks_are_read() -> None
     assert parts(block, role="assistant", tool_calls=[call]) == (ToolCall("add", {"a": 1}, "1"),)
 
 
+@pytest.mark.parametrize("calls", [5, "ring", [5], [{"function": 5}], {"a": 1}])
+def test_what_other_integrations_keep_and_is_no_call_is_an_error(calls: Any) -> None:
+    kept = ChatMessage("Hi", role="assistant", additional_kwargs={"tool_calls": calls})
+    with pytest.raises(InputError, match="call"):
+        read_chat([kept])
+
+
 def test_a_result_has_the_name_of_the_call_with_its_id() -> None:
     calls = [
         ToolCallBlock(tool_call_id="1", tool_name="add", tool_kwargs={}),

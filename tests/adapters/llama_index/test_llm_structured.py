@@ -10,7 +10,7 @@ from llama_index.core.prompts import PromptTemplate
 from llama_index.core.types import PydanticProgramMode
 from pydantic import BaseModel, RootModel, ValidationError, field_validator
 
-from doppler_core.errors import OutputError
+from doppler_core.errors import InputError, OutputError
 from doppler_core.text.grammar import JsonSchema
 from doppler_plugins.llama_index import DopplerLLM
 from doppler_plugins.testing.llm_suite import gathered
@@ -32,6 +32,10 @@ class Shy(Bird):
         if count > 2:
             raise ValueError("too many")
         return count
+
+
+class Engineered(BaseModel):
+    part: Callable[[int], int]  # JSON has no form for it
 
 
 class Counts(RootModel[list[int]]):
@@ -120,6 +124,16 @@ def test_what_only_the_class_refuses_is_its_own_error(llm: DopplerLLM, chat_scri
         llm.structured_predict(Shy, PROMPT, what="")
     with pytest.raises(ValidationError, match="too many"):
         asyncio.run(llm.astructured_predict(Shy, PROMPT, what=""))
+
+
+@pytest.mark.parametrize("described", [None, 5, int, dict, BaseModel, Engineered])
+def test_what_describes_no_object_is_an_error_of_ours(
+    llm: DopplerLLM, chat_script: ScriptedChat, described: Any
+) -> None:
+    with pytest.raises(InputError, match="no schema"):
+        llm.structured_predict(described, PromptTemplate("a"))
+    with pytest.raises(InputError, match="no schema"):
+        next(iter(llm.stream_structured_predict(described, PromptTemplate("a"))))
 
 
 def test_a_base_model_goes_on_with_the_prompt_under_the_grammar(chat_script: ScriptedChat) -> None:

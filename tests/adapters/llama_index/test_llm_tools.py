@@ -1,6 +1,7 @@
 """How tools and the choice among them get into a request, and what is kept of them."""
 
-from typing import Literal, Optional
+from collections.abc import Callable
+from typing import Any, Literal, Optional
 
 import pytest
 from llama_index.core.base.llms.types import ChatMessage
@@ -86,6 +87,19 @@ def test_tools_of_a_plain_chat_are_read_in_every_form(llm: DopplerLLM, chat_scri
     (request,) = chat_script.requests
     assert [tool.name for tool in read_tools(request.tools)] == ["ring_bell", "create_ticket"]
     assert (request.tool_choice, request.parallel_tool_calls) == ("none", True)
+
+
+class Engineered(BaseModel):
+    """Of a part that JSON has no form for."""
+
+    part: Callable[[int], int]
+
+
+@pytest.mark.parametrize("tool", [FunctionTool.from_defaults(ring_bell, fn_schema=Engineered), None, 5, "ring", ring_bell, Engineered, {}])  # fmt: skip
+def test_whatever_is_no_tool_is_an_error_of_ours_that_tells_so(llm: DopplerLLM, tool: Any) -> None:
+    for ask in (lambda: llm.chat([ChatMessage("a")], tools=[tool]), lambda: llm.chat_with_tools([tool], "a")):
+        with pytest.raises(InputError, match=r"tool|no schema of Engineered: PydanticInvalid"):
+            ask()
 
 
 def test_no_tools_are_no_tools(llm: DopplerLLM, chat_script: ScriptedChat) -> None:
