@@ -136,8 +136,12 @@ def test_a_base_model_says_that_it_holds_no_conversation(run: Any, model: Path) 
 def test_what_the_model_can_not_do_is_one_line(run: Any, model: Path, tiny_artifact: Path) -> None:
     for arguments, says in (
         (("generate", tiny_artifact, "x"), "does not generate text"),
-        (("generate", model, "x", "--top-p", "2"), "top_p"),
-        (("generate", model, "x", "--max-tokens", "-1"), "max_tokens"),
+        (
+            ("generate", model, "x", "--top-p", "2"),
+            ": --top-p=2.0: expected 0 (the top token) to 1 (no limit)\n",
+        ),
+        (("generate", model, "x", "--max-tokens", "-1"), ": --max-tokens=-1: expected 0 or more\n"),
+        (("generate", model, "x", "--top-k", "-2"), ": --top-k=-2: expected 0 (no limit) or more\n"),
         (("generate", model, "word " * 500), "truncate"),
         (("embed", model, "x"), "does not embed"),
     ):

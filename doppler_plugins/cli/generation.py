@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from doppler_core.errors import NoChatFormatError, TextTooLongError
+from doppler_core.errors import InputError, NoChatFormatError, TextTooLongError
 
 if TYPE_CHECKING:
     from doppler_core.engine.engine import Engine
@@ -122,3 +122,9 @@ def in_options_words(what: str, shorter: str) -> Iterator[None]:
             f"or give --chat-format ({' or '.join(error.formats)}) if it was taught one",
             formats=error.formats,
         ) from error
+    except InputError as error:
+        name, _, rest = str(error).partition("=")
+        if name not in _OPTIONS:
+            raise
+        option = f"--{name.replace('_', '-')}"
+        raise InputError(f"{option}={rest.removesuffix(', or None')}") from error  # None is to leave it out
