@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from diffusion_golden import CANVAS, CHUNK, ROOM, RUNS, SLOTS, Run, Tiny, tiny
+from diffusion_golden import CANVAS, CHUNK, ROOM, RUNS, SLOTS, Run, Seat, Tiny, tiny
 
 from doppler_core.device.adapters import choose_adapter
 from doppler_core.device.executor import Executor
@@ -22,6 +22,7 @@ from doppler_core.engine.engine import Engine
 from doppler_core.engine.model_type import Opened
 from doppler_core.engine.request import Canvas, GenerateRequest
 from doppler_core.manifest.load import load_manifest, manifest_json
+from doppler_core.plan.canvas import CanvasStep
 from doppler_core.plan.check import check
 from doppler_core.plan.cost import gpu_resident, numpy_resident
 from doppler_core.plan.profile import apply_profile, profiles
@@ -128,11 +129,11 @@ def test_a_recorded_run_is_generated_token_for_token(of: Tiny, executor: Executo
     assert usage.tokens_per_forward == pytest.approx(run.tokens_per_forward)
 
 
-def asked(of: Tiny, seed: int, **options: object) -> GenerateRequest:
+def asked(of: Tiny, number: int, **options: object) -> GenerateRequest:
     """Few steps, as rounding decides the later ones of a model with random weights: a difference grows fourfold with each
     that is conditioned on the one before."""
-    ids = tuple(of.golden["ids"].tolist()[: 20 + 9 * seed])
-    return GenerateRequest(ids, seed=seed, **{"max_tokens": CANVAS + 4, "steps": 3, "ignore_eos": True, **options})  # type: ignore[arg-type]  # fmt: skip
+    ids = tuple(of.golden["ids"].tolist()[: 20 + 9 * number])
+    return GenerateRequest(ids, **{"seed": number, "max_tokens": CANVAS + 4, "steps": 3, "ignore_eos": True, **options})  # type: ignore[arg-type]  # fmt: skip
 
 
 def test_an_answer_is_of_the_seed_alone_whatever_company_or_executor(
@@ -148,6 +149,43 @@ def test_an_answer_is_of_the_seed_alone_whatever_company_or_executor(
         found.append(alone)
     assert found[0] == found[1]
     assert [len(ids) for ids in found[0]] == [CANVAS + 4] * 3
+
+
+def test_a_seed_gives_the_same_canvases_and_another_one_others(of: Tiny, executor: Executor) -> None:
+    """BUG-41. A negative seed is the bits of its two's complement."""
+    with opened(of, executor, {}) as engine:
+        first, again, other, last, negative = (
+            [
+                (one.canvas.ids, one.canvas.tokens, one.canvas.accepted)
+                for one in engine.submit(asked(of, 1, seed=seed, max_tokens=1, steps=2, drafts=True))
+                if one.canvas
+            ]
+            for seed in (7, 7, 8, 2**64 - 1, -1)
+        )
+    assert first == again
+    assert last == negative
+    assert len({tokens for (_, tokens, _), *_ in (first, other, last)}) == 3
+
+
+@pytest.mark.parametrize("length", [31, 32, 33])
+def test_a_canvas_sees_the_tokens_before_it_and_nothing_else_that_lies_at_its_place(
+    of: Tiny, executor: Executor, length: int
+) -> None:
+    """BUG-41: padding before a canvas. Here there is none, but what a longer request has left, and a prompt may come in
+    any parts."""
+    ids, hidden = (2 * of.golden["ids"].tolist())[:length], of.golden["first"].shape[-1]
+    logits = []
+    for place, left, parts in ((0, 0, (length,)), (1, 70, (7, 1, length - 8))):
+        seat = Seat(executor, place)
+        seat.encode([9] * left)
+        seat.length = 0
+        for count in parts:
+            seat.encode(ids[seat.length : seat.length + count])
+        seat.begin(of.golden["tokens"], hidden)
+        step, half = CanvasStep(1.0, 0, 1, 0.1), np.full(CANVAS, 0.5, np.float32)
+        found = seat.denoise(step, half, of.golden["tokens"], ["tiles.0.logits"])
+        logits.append(found["tiles.0.logits"])
+    assert np.abs(logits[0] - logits[1]).max() < 1e-3, "sums in another order"
 
 
 def test_greedy_canvases_need_no_seed_for_what_they_take(of: Tiny, executor: Executor) -> None:
