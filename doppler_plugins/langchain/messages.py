@@ -66,6 +66,10 @@ def _role(message: BaseMessage, where: str) -> Role:
         return "tool"
     if isinstance(message, ChatMessage) and message.role in _ROLES:
         return _ROLES[message.role]
+    if not isinstance(message, BaseMessage):
+        raise InputError(
+            f"{where}: {type(message).__name__}: expected a message; langchain_core's convert_to_messages makes them"
+        )
     called = getattr(message, "role", message.type)
     raise InputError(
         f"{where}: {type(message).__name__} with the role {called!r}: expected a system, human, AI or tool message"

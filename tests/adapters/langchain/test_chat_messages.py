@@ -53,6 +53,12 @@ def test_roles(message: BaseMessage, role: str) -> None:
     assert only(message) == Message(role, (Text("a"),))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("message", [{"role": "user", "content": "a"}, ("user", "a"), "a", None])
+def test_what_is_no_message_yet_is_named(message: Any) -> None:
+    with pytest.raises(InputError, match=r"^message 0: .*: expected a message"):
+        core_messages([message])
+
+
 def test_a_name_of_who_speaks_is_kept() -> None:
     assert only(HumanMessage("a", name="Ann")).name == "Ann"
 
