@@ -188,6 +188,18 @@ def test_every_name_of_a_file_is_written_so_that_json_reads_it_back(
     assert sources == {str(folder / os.fsdecode(name)) for name in names}
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii", "latin-1"])
+@pytest.mark.parametrize("name", [b"byte\xff", "\u65e5".encode()])
+def test_every_name_of_a_folder_is_told(
+    environment: dict[str, str], tmp_path: Path, name: bytes, encoding: str
+) -> None:
+    folder = tmp_path / os.fsdecode(name)
+    told = {**environment, "PYTHONIOENCODING": encoding, "DOPPLER_PLUGINS_CACHE_DIR": str(folder)}
+    done = run(told, "models")
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert f"cache: {tmp_path}" in done.stdout.decode(encoding)
+
+
 def test_a_user_without_a_home_can_use_what_needs_none(
     environment: dict[str, str], tiny_artifact: Path
 ) -> None:

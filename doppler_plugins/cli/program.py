@@ -3,6 +3,7 @@
 Exit codes: 0 done, 1 a check found a problem, 2 an error with a message, 130 interrupted, 141 output closed.
 """
 
+import io
 import logging
 import os
 import sys
@@ -67,6 +68,7 @@ for command in (
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command line (None = the process's own) and exit."""
     _open_closed_streams()
+    _write_whatever_comes()
     sys.exit(run(arguments))
 
 
@@ -113,6 +115,13 @@ def _open_closed_streams() -> None:
                 os.dup2(handle, number)
                 os.close(handle)
             setattr(sys, name, open(number, "w" if number else "r", encoding="utf-8"))  # noqa: SIM115
+
+
+def _write_whatever_comes() -> None:
+    """A name that a stream's encoding has no letters for is told with escapes, and ends no command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _stop_writing() -> int:
