@@ -58,9 +58,15 @@ def replayable(
     finally:
         if canvases:
             title, name = f"{engine.model_id} on {engine.device}", naming(engine.tokenizer)
-            made = page(title, ending, prompt, "".join(texts), canvases, name)
-            path.write_text(made, "utf-8", errors="replace")
+            _write(path, page(title, ending, prompt, "".join(texts), canvases, name))
             click.echo(f"{path}: {len(canvases)} steps to replay", err=True)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, "utf-8", errors="replace")
+    except OSError as error:
+        raise InputError(f"{path}: the page can't be written ({error.strerror or error})") from None
 
 
 def page(title: str, facts: str, prompt: str, answer: str, canvases: Sequence["Canvas"], name: Naming) -> str:

@@ -1,8 +1,10 @@
 """`--canvas-html`: one page with all that it needs, in which nothing that a token or a text spells can run."""
 
 import base64
+import errno
 import hashlib
 import json
+import os
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -174,6 +176,21 @@ def test_a_page_that_can_not_be_written_is_refused_before_the_model_runs(
     assert "there is no folder" in done.err
     assert run("generate", "model", "x", "--canvas-html", tmp_path).code == 2
     assert script.asked == []
+
+
+def test_a_page_that_the_disk_has_no_room_for_is_named_and_the_answer_stands(
+    run: Any, script: ScriptedGenerator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # of a write: without the file's name
+
+    monkeypatch.setattr(Path, "write_text", full)
+    script.canvases, path = forming(), tmp_path / "run.html"
+    done = run("generate", "model", "x", "--canvas-html", path)
+    assert (done.code, done.out) == (2, "Hello there.\n")
+    assert done.err.endswith(
+        f"doppler-plugins: {path}: the page can't be written (No space left on device)\n"
+    )
 
 
 def test_a_run_without_canvases_leaves_no_page(run: Any, script: ScriptedGenerator, tmp_path: Path) -> None:
