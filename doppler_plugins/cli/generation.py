@@ -24,7 +24,10 @@ _CHOOSING = (
 
 _OPTIONS = {
     "max_tokens": click.option(
-        "--max-tokens", type=int, help="Most tokens to make; without it, to the context's end."
+        "--max-tokens",
+        type=int,
+        help="Most tokens to make; without it, to the context's end, or as many as the manifest of a model that makes "
+        "canvases says.",
     ),
     "temperature": click.option(
         "--temperature",
