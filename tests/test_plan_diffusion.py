@@ -200,6 +200,20 @@ def test_without_self_conditioning_the_embeddings_are_normed_and_nothing_is_blen
     assert "tensor model.decoder.self_conditioning.down_proj.weight" in names
 
 
+@pytest.mark.parametrize(
+    ("root", "factor", "expected"), [(True, None, 2816**0.5), (False, 5.0, 5.0), (False, None, 1)]
+)
+def test_soft_embeddings_are_scaled_as_the_tokens_rows_are(
+    root: bool, factor: float | None, expected: float
+) -> None:
+    def change(data: dict[str, Any]) -> None:
+        data["inference"]["output"] |= {"scaleEmbeddings": root, "embeddingScale": factor}
+
+    plan = diffusion_plan(change)
+    (rows,), (soft,) = of_role(plan, "embed"), of_role(plan, "soften")
+    assert rows.params["scale"] == soft.params["scale"] == expected
+
+
 def test_a_factor_of_the_router_that_is_off_is_left_out(plan: Plan) -> None:
     router = "inference.diffusionGemma.router"
     bare = diffusion_plan(set_to(f"{router}.scaleHiddenStates", False))

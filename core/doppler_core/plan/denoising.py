@@ -6,8 +6,6 @@
 The token table is read once a step: a tile's logits are used up before the next tile's are made.
 """
 
-import math
-
 from doppler_core.errors import PlanError
 from doppler_core.manifest.model import Manifest
 from doppler_core.plan.canvas import BLOCK
@@ -131,14 +129,13 @@ def _settle(stack: Stack, hidden: Value, head: Tensor, states: dict[str, State],
         note=_NOTE,
     )
     if canvas_settings(stack.manifest).self_conditioning:
-        scale = math.sqrt(hidden.columns) if stack.manifest.inference.output.scale_embeddings else 1.0
         build.emit(
             "soften",
             "soften",
             None,
             [picks, soft],
             soft,
-            params={**size, "columns": soft.columns, "scale": scale},
+            params={**size, "columns": soft.columns, "scale": stack.embedding_scale},
             note=_SOFT,
         )
     progress = build.emit(

@@ -49,17 +49,22 @@ class Stack:
             "offset": float(given(plus_one, "normalization.rmsNormWeightOffset")),
         }
 
+    @cached_property
+    def embedding_scale(self) -> float:
+        """What the rows of the token table are multiplied by."""
+        output = self.manifest.inference.output
+        return math.sqrt(self.sizes.hidden_size) if output.scale_embeddings else output.embedding_scale or 1.0
+
 
 def embed(stack: Stack) -> Value:
     """The scaled rows of the token table, [T, hidden], cast if the manifest declares that."""
-    architecture, output = stack.sizes, stack.manifest.inference.output
+    architecture = stack.sizes
     table = stack.build.names.tensor("embed", None)
     expected = (architecture.vocab_size, architecture.hidden_size)
     if table.shape != expected:
         raise PlanError(
             f"{table.name}: expected shape {list(expected)} (architecture), found {list(table.shape)}"
         )
-    scale = math.sqrt(architecture.hidden_size) if output.scale_embeddings else output.embedding_scale or 1.0
     rows = stack.build.emit(
         "gather",
         "embed",
@@ -67,6 +72,6 @@ def embed(stack: Stack) -> Value:
         [],
         ("T", architecture.hidden_size),
         weights=[table],
-        params={"columns": architecture.hidden_size, "scale": scale},
+        params={"columns": architecture.hidden_size, "scale": stack.embedding_scale},
     )
     return stack.build.cast(rows)
