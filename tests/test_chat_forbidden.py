@@ -15,6 +15,7 @@ from doppler_core.engine.engine import Engine
 from doppler_core.engine.request import GenerateRequest, GenerateResult
 from doppler_core.settings import EngineSettings
 from doppler_core.text.chat import Tool, format_named
+from doppler_core.text.chat.template import template_format
 from doppler_core.text.grammar import Grammar, JsonSchema, Regex
 from doppler_plugins.opening import open_engine
 
@@ -158,3 +159,20 @@ def test_each_control_token_of_a_format_ends_an_answer_or_is_a_part_of_it_or_is_
     assert {*known.marks} <= parts | {*known.unsaid}
     assert {*known.forbidden(tools=False)} - {*known.forbidden(tools=True)} == {*known.calls}
     assert "<bos>" in known.forbidden(tools=True)
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["the format itself", "a checkpoint's own template"])
+@pytest.mark.parametrize("name", ["gemma3", "gemma4"])
+def test_what_begins_a_text_or_a_turn_or_is_an_image_is_forbidden_in_every_format(
+    name: str, named: bool
+) -> None:
+    begins = {
+        "gemma3": {"<bos>", "<start_of_turn>", "<start_of_image>", "<image_soft_token>", "<end_of_image>"},
+        "gemma4": {"<bos>", "<|turn>", "<|image>", "<|image|>", "<image|>", "<|tool>", "<|think|>"},
+    }[name]
+    known = format_named(name)
+    if not named:
+        known = template_format(Path("t.jinja"), "", {}, known.marks)
+    assert begins <= {*known.forbidden(tools=True)} <= {*known.forbidden(tools=False)}
+    assert {*known.ends}.isdisjoint(known.forbidden(tools=False))
+    assert not {"<end_of_turn>", "<turn|>", "<eos>"} & {*known.forbidden(tools=False)}

@@ -21,6 +21,8 @@ from doppler_core.text.chat.plain import as_plain
 
 _BEGIN, _OPEN, _CLOSE = Control("<bos>"), Control("<start_of_turn>"), Control("<end_of_turn>")
 _BLANK_LINE = "\n\n"
+# Of prompts alone: what begins a text and a turn, and what was seen.
+UNSAID = (_BEGIN.token, _OPEN.token, "<start_of_image>", "<image_soft_token>", "<end_of_image>")
 
 
 def gemma3(
@@ -68,7 +70,7 @@ def _add(turns: list[tuple[str, str]], role: str, text: str) -> None:
 GEMMA3 = ChatFormat(
     "gemma3",
     gemma3,
-    tuple(mark.token for mark in (_BEGIN, _OPEN, _CLOSE)),
+    (*UNSAID, _CLOSE.token),
     ends=("<eos>", _CLOSE.token),
-    unsaid=(_BEGIN.token, _OPEN.token),
+    unsaid=UNSAID,
 )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from doppler_core.errors import ChatTemplateError
 from doppler_core.text.chat.form import ChatFormat, Piece
+from doppler_core.text.chat.gemma3 import UNSAID as GEMMA3_UNSAID
 from doppler_core.text.chat.gemma4_marks import (
     AROUND_THOUGHT,
     CALLS,
@@ -100,7 +101,7 @@ def template_format(path: Path, text: str, tokens: Mapping[str, str], control: C
         return shield.take_off(rendered, mark)
 
     if not calls:
-        return ChatFormat(TEMPLATE, write, tuple(control))
+        return ChatFormat(TEMPLATE, write, tuple(control), unsaid=GEMMA3_UNSAID)
     return ChatFormat(
         TEMPLATE,
         write,
