@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from doppler_core.engine.request import PromptOverflow
-from doppler_core.errors import TextTooLongError
+from doppler_core.errors import InputError, TextTooLongError
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,17 @@ class PromptRoom:
     def fit(
         self, ids: Sequence[int], max_tokens: int | None, overflow: PromptOverflow
     ) -> tuple[Sequence[int], int]:
-        """The prompt's ids that are run, and the most tokens that are made: together they fit the context.
+        """The prompt's ids that are run, and the most tokens that are made: together they fit the context. InputError for
+        a prompt of no token: nothing would be chosen from.
 
         A prompt over the context is a TextTooLongError, or loses its oldest tokens behind the begin token, until
         max_tokens (None: a quarter of the context; at most half of it) fit behind it.
         """
+        if not ids:
+            raise InputError(
+                "the prompt comes to no token: the tokenizer puts none before an empty text, or the chat template writes "
+                "nothing; give a text, or name a chat_format"
+            )
         if len(ids) > self.context:
             if overflow == "error":
                 raise self._too_long(len(ids))
