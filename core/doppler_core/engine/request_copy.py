@@ -11,6 +11,7 @@ from doppler_core.text.grammar.form import JsonSchema, Lark
 
 RequestT = TypeVar("RequestT", bound=EmbedRequest | GenerateRequest)
 
+_CHANGED = frozenset({list, tuple, dict, JsonSchema, Lark})
 _DEEP = 64  # what lies deeper within each other is left as it is: no message or schema does, and a copy has to end
 
 
@@ -20,15 +21,15 @@ def own_copy(request: RequestT) -> RequestT:
 
 
 def _own(value: Any, depth: int = 0) -> Any:
-    if depth > _DEEP:
+    kind = type(value)
+    if kind not in _CHANGED or depth > _DEEP:
         return value
-    match value:
-        case JsonSchema(schema):
-            return JsonSchema(_own(schema, depth + 1))
-        case Lark(text, parts):
-            return Lark(text, _own(parts, depth + 1))
-    if type(value) is dict:
+    if kind is JsonSchema:
+        return JsonSchema(_own(value.schema, depth + 1))
+    if kind is Lark:
+        return Lark(value.text, _own(value.parts, depth + 1))
+    if kind is dict:
         return {key: _own(one, depth + 1) for key, one in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)([_own(one, depth + 1) for one in value])
-    return value
+    if _CHANGED.isdisjoint(map(type, value)):  # many token ids, or texts
+        return kind(value)
+    return kind([_own(one, depth + 1) for one in value])
