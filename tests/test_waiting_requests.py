@@ -106,6 +106,21 @@ def test_a_prompt_within_itself_is_refused_like_any_that_is_none(opened: Reading
     assert len(opened.read) == 1, "submitted, to be refused by whoever reads it"
 
 
+def test_what_comes_often_is_copied_once() -> None:
+    """Else a schema of parts that share their parts would take longer than anybody waits."""
+    shared: Any = {"type": "null"}
+    for _ in range(60):
+        shared = {"anyOf": [shared, shared], "prefixItems": (shared, [shared])}
+    within: list[Any] = []
+    within += [within, within, {"a": within}]
+    copy = own_copy(GenerateRequest("a", tools=({"parameters": shared}, within), grammar=JsonSchema(shared)))  # type: ignore[arg-type]
+    (told, again), grammar = copy.tools, copy.grammar
+    assert isinstance(grammar, JsonSchema)
+    assert grammar.schema is told["parameters"] is not shared  # type: ignore[index]
+    assert again is not within
+    assert again[0] is again[1] is again[2]["a"] is again  # type: ignore[index]
+
+
 def test_a_request_given_up_at_the_desk_is_not_read_and_tells_so(opened: Reading) -> None:
     opened.driver.desk.clear()
     opened.engine.submit(ask(1))

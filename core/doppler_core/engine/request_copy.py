@@ -17,19 +17,30 @@ _DEEP = 64  # what lies deeper within each other is left as it is: no message or
 
 def own_copy(request: RequestT) -> RequestT:
     """The same request. What it holds besides lists, tuples, dicts and grammars is not copied."""
-    return replace(request, **{one.name: _own(getattr(request, one.name)) for one in fields(request)})
+    made: dict[int, Any] = {}
+    return replace(request, **{one.name: _own(getattr(request, one.name), made) for one in fields(request)})
 
 
-def _own(value: Any, depth: int = 0) -> Any:
+def _own(value: Any, made: dict[int, Any], depth: int = 0) -> Any:
+    """made: the copies so far, by what they are of: what comes often, perhaps within itself, is copied once."""
     kind = type(value)
     if kind not in _CHANGED or depth > _DEEP:
         return value
+    if id(value) in made:
+        return made[id(value)]
     if kind is JsonSchema:
-        return JsonSchema(_own(value.schema, depth + 1))
+        return JsonSchema(_own(value.schema, made, depth + 1))
     if kind is Lark:
-        return Lark(value.text, _own(value.parts, depth + 1))
+        return Lark(value.text, _own(value.parts, made, depth + 1))
     if kind is dict:
-        return {key: _own(one, depth + 1) for key, one in value.items()}
+        found = made[id(value)] = {}
+        found.update((key, _own(one, made, depth + 1)) for key, one in value.items())
+        return found
     if _CHANGED.isdisjoint(map(type, value)):  # many token ids, or texts
         return kind(value)
-    return kind([_own(one, depth + 1) for one in value])
+    if kind is list:
+        made[id(value)] = copies = []
+        copies += [_own(one, made, depth + 1) for one in value]
+        return copies
+    copy = made[id(value)] = tuple(_own(one, made, depth + 1) for one in value)
+    return copy
