@@ -131,6 +131,12 @@ def test_one_text_is_not_taken_for_the_texts_of_its_letters(opened: Opened, text
         opened.engine.embed(texts)
 
 
+@pytest.mark.parametrize("texts", [None, 5])
+def test_what_is_no_collection_of_texts_says_so(opened: Opened, texts: Any) -> None:
+    with pytest.raises(InputError, match=f"texts: expected a list of str, got {type(texts).__name__}"):
+        opened.engine.embed(texts)
+
+
 def test_texts_may_come_from_any_iterable(opened: Opened) -> None:
     assert opened.engine.embed(str(steps) for steps in (1, 2)) == "done"
 

@@ -74,6 +74,8 @@ def check_texts(texts: Iterable[str], titles: Titles = None) -> list[str]:
     """The texts as a list; TypeError for anything that is not a str, ValueError for another number of titles."""
     if isinstance(texts, str):
         raise TypeError("expected a list of str, got one str: put it in a list")
+    if not isinstance(texts, Iterable):
+        raise TypeError(f"expected a list of str, got {type(texts).__name__}")
     checked = list(texts)
     for index, text in enumerate(checked):
         if not isinstance(text, str):

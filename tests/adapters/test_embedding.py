@@ -55,6 +55,12 @@ def test_one_str_is_not_a_list_of_letters() -> None:
         check_texts("letters")
 
 
+@pytest.mark.parametrize("texts", [None, 5, object()])
+def test_what_is_no_list_says_so(texts: Any) -> None:
+    with pytest.raises(TypeError, match=f"expected a list of str, got {type(texts).__name__}"):
+        check_texts(texts)
+
+
 def test_a_title_is_missing_or_too_many() -> None:
     with pytest.raises(ValueError, match="2 texts, got 1"):
         check_texts(["a", "b"], ["title"])

@@ -3,7 +3,7 @@
 Dataclasses check no types, and a str is a sequence of str: unchecked, "eggs" would be four texts.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from difflib import get_close_matches
 from numbers import Integral
@@ -14,9 +14,11 @@ from doppler_core.errors import InputError
 
 
 def check_texts(texts: object) -> None:
-    """InputError for one text, or bytes, in place of a collection of texts."""
+    """InputError for one text, or bytes, in place of a collection of texts, and for what is none."""
     if isinstance(texts, str | bytes | bytearray):
         raise InputError(f"texts: expected a list of str, got one {type(texts).__name__}: put it in a list")
+    if not isinstance(texts, Iterable):
+        raise InputError(f"texts: expected a list of str, got {_kind(texts)}")
 
 
 def check_options(kind: type[EmbedRequest] | type[GenerateRequest], options: Mapping[str, object]) -> None:
