@@ -9,7 +9,7 @@ import pytest
 
 from doppler_core.engine.request import Capabilities, EmbedRequest, GenerateRequest
 from doppler_core.engine.request_copy import own_copy
-from doppler_core.errors import CancelledError, EngineClosedError
+from doppler_core.errors import CancelledError, EngineClosedError, InputError
 from doppler_core.text.grammar import JsonSchema, Lark
 from tests.scripted_engine import Opened, ScriptedJob, ask
 
@@ -143,6 +143,26 @@ def test_a_request_given_up_at_the_desk_is_not_read_and_tells_so(opened: Reading
     behind.result(5)
     assert [one.prompt for one in opened.read if isinstance(one, GenerateRequest)] == ["first", "behind"]
     first.result(5)
+
+
+@pytest.mark.parametrize("where", ["prepare", "step"])
+def test_code_that_the_engine_calls_is_told_that_it_would_wait_for_itself(
+    opened: Reading, where: str
+) -> None:
+    """A mask's, or a mapping's that is a message."""
+    told: list[str] = []
+
+    def asks(*_: object) -> Any:
+        for ask_again in (lambda: opened.engine.generate("a"), opened.engine.warmup):
+            with pytest.raises(InputError, match="it would wait for itself for ever") as caught:
+                ask_again()
+            told.append(str(caught.value))
+        raise InputError("and gave up")
+
+    setattr(opened.driver, where, asks)
+    with pytest.raises(InputError, match="and gave up"):
+        opened.engine.submit(ask(1)).result(5)
+    assert len(told) == 2
 
 
 def test_a_request_dropped_at_the_desk_is_not_read_either(opened: Reading) -> None:

@@ -17,7 +17,7 @@ from doppler_core.engine.handle import Handle
 from doppler_core.engine.model_type import Driver, Job
 from doppler_core.engine.reply import Reply
 from doppler_core.engine.request import Delta
-from doppler_core.errors import EngineClosedError
+from doppler_core.errors import EngineClosedError, InputError
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,7 @@ class Worker:
 
     def submit(self, prepare: Callable[[], Job], unread: Sequence[Delta] = ()) -> Handle[Any]:
         """Queue a request; `prepare` makes its job, at the desk. unread: its news if it is cancelled before that."""
+        self._check_outside()
         reply: Reply[Any] = Reply()
         with self._changed:
             self._check_open()
@@ -49,6 +50,7 @@ class Worker:
 
     def call(self, function: Callable[[], Job]) -> Handle[Any]:
         """Have the worker call a function between steps; what it gives is carried on as any job."""
+        self._check_outside()
         reply: Reply[Any] = Reply()
         with self._changed:
             self._check_open()
@@ -61,10 +63,20 @@ class Worker:
             self._closed = True
             self._changed.notify()
         self._desk.close()
-        threads = (self._thread, self._desk.thread)
-        if threading.current_thread() not in threads:  # each of them may need the other to end
-            for thread in threads:
+        if not self._is_inside():  # each of them may need the other to end
+            for thread in (self._thread, self._desk.thread):
                 thread.join(timeout)
+
+    def _is_inside(self) -> bool:
+        """Whether one of the worker's own threads asks."""
+        return threading.current_thread() in (self._thread, self._desk.thread)
+
+    def _check_outside(self) -> None:
+        if self._is_inside():
+            raise InputError(
+                "a request from a function that this engine calls itself, as a mask's: it would wait for itself for ever; "
+                "ask before, and give the function the answer"
+            )
 
     def _check_open(self) -> None:
         if self._closed:
