@@ -181,6 +181,14 @@ def test_warming_up_runs_both_phases_and_disturbs_nobody(opened: Opening) -> Non
     assert len(executor.log) == runs
 
 
+@pytest.mark.parametrize("context", [1, 2])
+def test_warming_up_takes_no_more_than_a_context_has(opened: Opening, context: int) -> None:
+    model, executor = opened(Size(context=context, window=1, chunk=1))
+    model.warmup()
+    expected = answer(executor.size, prompt(1, 1), context - 1)  # the prompt has its place in it
+    assert list(model.generate(prompt(1, 1), max_tokens=1).ids) == expected
+
+
 def test_requests_leave_no_memory_behind(opened: Opening) -> None:
     model, executor = opened()
 

@@ -82,6 +82,8 @@ class Decoder:
         if self._flights or any(slot.reached for slot in self._places.slots):
             return
         for phase, rows in (("decode", 1), ("prefill", 2)):
+            if rows > self._places.longest_run:
+                continue
             for active in (("greedy", "advance"), ("draw", "count", "logprobs")):
                 if phase == "decode" or "advance" not in active:
                     self._executor.submit(phase, of_nothing(rows, frozenset(active))).result()

@@ -63,7 +63,7 @@ class Denoiser:
         """Run both phases, unless jobs have done that or are doing it."""
         if any(slot.reached for slot in self._places.slots):
             return
-        rows = np.zeros((min(2, self._context_length, self._states["canvas"].capacity), 4), np.uint32)
+        rows = np.zeros((min(2, self._places.longest_run, self._states["canvas"].capacity), 4), np.uint32)
         rows[:, 1] = np.arange(len(rows))
         slots = np.array([[0, len(rows), 0, 0]], np.uint32)
         self._executor.submit("encode", StepTables(rows, slots)).result()

@@ -28,8 +28,9 @@ class Layout:
 
     @property
     def longest_run(self) -> int | None:
-        """The most rows of a sequence in one step, so that it overwrites nothing that it still reads."""
-        return min((ring.state.capacity - ring.window + 1 for ring in self.rings), default=None)
+        """The most rows of a sequence in one step, so that all have a place and overwrite nothing that is still read."""
+        rings = (ring.state.capacity - ring.window + 1 for ring in self.rings)
+        return min((*rings, *(state.capacity for state in self.whole)), default=None)
 
     def snapshots(self, slots: int) -> int:
         """How many copies of rings there is room for beside those of `slots` sequences."""
