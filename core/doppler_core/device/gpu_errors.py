@@ -17,7 +17,7 @@ def explained(doing: str) -> Iterator[None]:
         raise
     except wgpu.GPUOutOfMemoryError as error:
         raise LimitError(
-            f"{doing}: the GPU is out of memory ({error}); close other engines or use a smaller context_length"
+            f"{doing}: the GPU is out of memory ({error}); close other engines, or use a smaller context_length or fewer slots"
         ) from error
     except (wgpu.GPUError, wgpu.GPUPipelineError, RuntimeError) as error:
         raise _translated(doing, error) from error
@@ -30,6 +30,8 @@ def _translated(doing: str, error: Exception) -> DeviceError:
             f"{doing}: the GPU device was lost, so close the engine and open the model again ({error})"
         )
     if "not enough memory" in str(error).lower() or "out of memory" in str(error).lower():
-        return LimitError(f"{doing}: {error}; close other engines or use a smaller context_length")
+        return LimitError(
+            f"{doing}: {error}; close other engines, or use a smaller context_length or fewer slots"
+        )
     kind = DeviceError if isinstance(error, RuntimeError) else ShaderError
     return kind(f"{doing}: {error}")

@@ -84,9 +84,11 @@ class Engine:
         this returns."""
         self._check_usable()
         if isinstance(request, EmbedRequest) and not self.capabilities.embeds:
-            raise InputError(f"{self.model_id} does not embed text")
+            raise InputError(
+                f"{self.model_id} does not embed text: it generates; open an embedding model for that"
+            )
         if isinstance(request, GenerateRequest) and not self.capabilities.generates:
-            raise InputError(f"{self.model_id} does not generate text: it embeds")
+            raise InputError(f"{self.model_id} does not generate text: it embeds; open a chat model for that")
         submitted = time.perf_counter()
         own = own_copy(request) if isinstance(request, EmbedRequest | GenerateRequest) else request
         unread = (_UNREAD,) if isinstance(request, GenerateRequest) else ()

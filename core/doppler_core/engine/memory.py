@@ -43,7 +43,7 @@ def reserve(need: int, what: str, limit: int | None) -> object:
             raise LimitError(
                 f"{what} needs {-(-need // 10**6):,} MB of memory and {max(left, 0) // 10**6:,} MB are left"
                 + (f" of memory_limit={limit:,}" if limit is not None else " (80 % of what is free)")
-                + ": close other engines, raise memory_limit, or open the model with a smaller context_length"
+                + ": close other engines, raise memory_limit, or open the model with a smaller context_length or fewer slots"
             )
         _reserved[key] = need
     return key
