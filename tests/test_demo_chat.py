@@ -1,6 +1,6 @@
 """demo-chat on cases it was not trained on: the right tool, the whole call, the result in words, the passage's answer.
 
-The floors are 3 points below what was measured on these cases: 92.0, 88.7, 98.0 and 99.3 %.
+The floors are 3 points below what was measured on these cases: 95.3, 91.3, 100 and 94.0 %.
 """
 
 import json
@@ -17,7 +17,7 @@ from tests.demo_scripts import demo_scripts
 cases, check = demo_scripts("chat", "cases", "check")
 COUNT, SEED = 150, 2026
 TOOL_CASES, PASSAGE_CASES = cases.tool_cases(COUNT, SEED), cases.passage_cases(COUNT, SEED)
-RIGHT_TOOL, WHOLE_CALL, SENTENCE, ANSWER = 0.89, 0.857, 0.95, 0.963
+RIGHT_TOOL, WHOLE_CALL, SENTENCE, ANSWER = 0.923, 0.883, 0.97, 0.91
 
 
 @pytest.fixture(scope="module")

@@ -52,6 +52,30 @@ def test_a_prompt_is_what_the_package_renders(seed: int, thinking: bool) -> None
     assert rendered(messages, offered, thinking) == prompt + (wire.THOUGHT if thinking else "")
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_a_call_that_got_no_result_is_what_the_package_renders(seed: int) -> None:
+    draws = values.Values(random.Random(seed))
+    offered = tools.offers(draws, 3)
+    first, then = (tools.ask(draws, offer, offered) for offer in offered[:2])
+    messages = [
+        Message("user", (Text(first.text.strip()),)),
+        Message("assistant", (ToolCall(first.name, first.arguments, "a"),)),
+        Message("user", (Text(then.text.strip()),)),
+    ]
+    prompt = wire.opening("", [offer.tool for offer in offered]) + wire.user_turn(first.text.strip())
+    prompt += wire.MODEL_TURN + "".join(text for text, _ in wire.call(first.name, first.arguments))
+    prompt += wire.RESULT + wire.user_turn(then.text.strip()) + wire.MODEL_TURN
+    assert rendered(messages, offered, False) == prompt
+
+
+def test_a_drilled_call_without_a_result_is_followed_by_the_next_request() -> None:
+    text = ""
+    for seed in range(20):
+        text += "".join(part for part, _ in samples.choice_sample(values.Values(random.Random(seed))))
+    assert wire.RESULT + wire.OPEN + "user" in text
+    assert wire.RESULT + "\n" not in text
+
+
 def test_no_word_of_a_held_out_case_is_drawn_in_training() -> None:
     draws = values.Values(random.Random(1))
     trained = {draws.word() for _ in range(20_000)}

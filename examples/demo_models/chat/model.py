@@ -18,12 +18,12 @@ SLIDING, FULL = "sliding_attention", "full_attention"
 @dataclass(frozen=True)
 class Shape:
     vocab: int = 1280
-    hidden: int = 160
+    hidden: int = 192
     intermediate: int = 384
     kinds: tuple[str, ...] = (SLIDING, FULL, SLIDING, FULL, FULL, FULL)
     shared: int = 1  # last layers, without keys and values of their own
     heads: int = 4
-    kv_heads: int = 2
+    kv_heads: int = 4
     head_dim: int = 32
     full_head_dim: int = 64
     per_layer: int = 32

@@ -17,8 +17,9 @@ from wire import Segment
 _SHARES = {
     0: (0.45, 0.25, 0.27, 0.0, 0.03),
     1: (0.58, 0.27, 0.1, 0.02, 0.03),
-    2: (0.57, 0.33, 0.04, 0.03, 0.03),
+    2: (0.7, 0.21, 0.03, 0.03, 0.03),
 }
+_ANSWERED = 0.35  # of the drill's calls: what else is said there is soon learned
 _ASKED_FIRST = (
     0.5  # of the passages: to look for what was asked is harder than to look back from the question
 )
@@ -69,8 +70,9 @@ def two_step_sample(values: Values, count: int | None = None, turns: int | None 
 
 
 def choice_sample(values: Values) -> list[Segment]:
-    """Several tools of few words and as many requests: to choose is the hardest part, so it is drilled."""
-    return _conversation(values, offers(values, values.rng.randint(3, 5), brief=True), [_one_step] * 4)
+    """Several tools of few words and more requests: to choose is the hardest part, so it is drilled."""
+    turns = [_one_step if values.chance(_ANSWERED) else _unanswered for _ in range(5)]
+    return _conversation(values, offers(values, values.rng.choice((2, 3, 3, 4, 4)), brief=True), turns)
 
 
 def _any_tool_sample(values: Values) -> list[Segment]:
@@ -92,8 +94,8 @@ def _conversation(values: Values, offered: Sequence[Offer], turns: Sequence[Turn
         head += wire.user_turn(values.rng.choice(users)) + wire.MODEL_TURN + answer + wire.CLOSE + "\n"
     segments: list[Segment] = [(head, "")]
     # Thoughts of turns that are over are gone: one turn shows them all.
-    for number, turn in enumerate(turns[:1] if thinking else turns):
-        segments += [("\n", "")] if number else []
+    for turn in turns[:1] if thinking else turns:
+        segments += [("\n", "")] if segments[-1][0].endswith(wire.CLOSE) else []
         segments += turn(values, offered, thinking)
     return segments
 
@@ -106,14 +108,21 @@ def _system(values: Values) -> str:
 
 def _one_step(values: Values, offered: Sequence[Offer], thinking: bool) -> list[Segment]:
     request = ask(values, values.rng.choice(offered), offered)
-    result = draw_result(values)
+    answers = [(request.name, draw_result(values))]
+    return [*_called(request, thinking), (wire.results(answers), ""), *_answer(answers, thinking)]
+
+
+def _unanswered(values: Values, offered: Sequence[Offer], thinking: bool) -> list[Segment]:
+    """A call whose result never comes: the user asks for something else."""
+    return _called(ask(values, values.rng.choice(offered), offered), thinking)
+
+
+def _called(request: Request, thinking: bool) -> list[Segment]:
     return [
         (wire.user_turn(request.text) + wire.MODEL_TURN, ""),
         *thought(thinking, f"I call {request.name}."),
         *wire.call(request.name, request.arguments),
         (wire.RESULT, "chat"),
-        (wire.results([(request.name, result)]), ""),
-        *_answer([(request.name, result)], thinking),
     ]
 
 

@@ -34,8 +34,8 @@ NAME_WEIGHT = 3.0  # of a tool's name: to choose is the hardest part, and one to
 HELD_RATE = 0.55  # share of the time after which the rate falls, in a straight line
 EASY = 0.2  # share of the conversations that are of the level below
 BUFFER = 2500  # conversations packed together
-REPORT = 600  # seconds between two measurements
-MEASURED = 60  # conversations of each kind
+REPORT = 900  # seconds between two measurements
+MEASURED = 150  # conversations of each kind
 LONGEST = 512
 _OWN_WEIGHTS = {"": PROMPT_WEIGHT, "name": NAME_WEIGHT}
 ROLE_WEIGHTS = torch.tensor([_OWN_WEIGHTS.get(role, 1.0) for role in ROLES])
@@ -54,7 +54,7 @@ class Stage:
 STAGES = (
     Stage(0.06, 0, 320, 10),
     Stage(0.14, 1, 320, 10),
-    Stage(0.68, 2, 320, 10),
+    Stage(0.68, 2, 384, 8),
     Stage(1.0, 2, LONGEST, 10),
 )
 
