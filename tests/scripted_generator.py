@@ -180,14 +180,10 @@ class Driver:
 
 
 def interrupt_at_5(step: int) -> None:
-    """Ctrl-C, once what was said before is certainly shown."""
+    """Ctrl-C, once what was said before is certainly shown; from then on the model takes its time, so that it is not at
+    its end before that is noticed."""
     if step == 5:
         time.sleep(0.2)
         _thread.interrupt_main()
-
-
-def interrupt_at_5_and_dawdle(step: int) -> None:
-    """The same, of a model that takes its time afterwards: no 400 steps are over before Ctrl-C is noticed."""
-    interrupt_at_5(step)
     if step > 5:
         time.sleep(0.02)

@@ -92,7 +92,8 @@ class ChatDoppler(GenerationWords, BaseChatModel):
         """
         with translated():
             said: dict[str, Any] = {"tools": tool_mappings(tools)}
-            names = tool_names(said["tools"])
+            # Two of one name are bound, as by any model of LangChain's, and refused when they are offered.
+            names = [name for tool in said["tools"] for name in tool_names([tool])]
             if tool_choice is not None:
                 said["tool_choice"] = chosen_tool(tool_choice, names)
         beside = {"parallel_tool_calls": parallel_tool_calls, "strict": strict}

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from doppler_plugins.cli.canvas_page import page
 from doppler_plugins.cli.canvas_view import Name, naming
 from tests.canvases import ANSWER, WORDS, WordTokenizer, forming
-from tests.scripted_generator import ScriptedGenerator, interrupt_at_5_and_dawdle
+from tests.scripted_generator import ScriptedGenerator, interrupt_at_5
 
 NAME = naming(WordTokenizer())  # type: ignore[arg-type]
 HOSTILE = "</script><script>alert(1)</script><!--<img src=x onerror=alert(1)>&quot;{{run}}\u2028{{title}}"
@@ -159,7 +159,7 @@ def test_in_json_the_page_brings_no_canvases(run: Any, script: ScriptedGenerator
 def test_an_interrupted_run_can_be_replayed_up_to_there(
     run: Any, script: ScriptedGenerator, tmp_path: Path
 ) -> None:
-    script.canvases, script.before_step = forming(steps=400), interrupt_at_5_and_dawdle
+    script.canvases, script.before_step = forming(steps=400), interrupt_at_5
     done = run("generate", "model", "x", "--canvas-html", tmp_path / "run.html")
     assert done.code == 130
     found = Read((tmp_path / "run.html").read_text("utf-8")).run

@@ -18,7 +18,7 @@ from doppler_plugins.cli import canvas_terminal, program
 from doppler_plugins.cli.canvas_terminal import canvases_shown
 from doppler_plugins.cli.canvas_view import naming
 from tests.canvases import ANSWER, WordTokenizer, forming
-from tests.scripted_generator import ScriptedGenerator, interrupt_at_5_and_dawdle
+from tests.scripted_generator import ScriptedGenerator, interrupt_at_5
 from tests.terminal import Terminal
 
 NAME = naming(WordTokenizer())  # type: ignore[arg-type]
@@ -155,7 +155,7 @@ def test_an_answer_for_a_file_is_painted_where_talk_goes(
 def test_an_interrupted_run_leaves_what_had_settled_and_no_canvas(
     at_terminal: Any, script: ScriptedGenerator
 ) -> None:
-    script.canvases, script.before_step = forming(steps=400), interrupt_at_5_and_dawdle
+    script.canvases, script.before_step = forming(steps=400), interrupt_at_5
     code, output = at_terminal("generate", "model", "x", "--canvas")
     terminal = Terminal(60)
     terminal.feed(output)

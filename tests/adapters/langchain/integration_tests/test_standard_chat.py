@@ -93,7 +93,7 @@ class TestBundled(Standard):
     @property
     def chat_model_params(self) -> dict[str, Any]:
         # A model this small may repeat itself within a string of JSON until it is cut: what closes one is likelier here.
-        return {**BUNDLED, "logit_bias": dict.fromkeys(ChatDoppler(**BUNDLED).get_token_ids('"'), 12.0)}
+        return {**BUNDLED, "logit_bias": dict.fromkeys(ChatDoppler(**BUNDLED).get_token_ids('"'), 4.0)}
 
     @property
     def model_override_value(self) -> str | None:
