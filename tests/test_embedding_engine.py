@@ -144,7 +144,7 @@ def test_a_text_that_is_no_str_is_named_by_its_index(numpy_engine: Engine) -> No
     [
         ("eggs", "put it in a list"),
         (b"eggs", "put it in a list"),
-        (None, "texts is NoneType"),
+        (None, "expected a list of str, got NoneType"),
         (iter(["x"]), "texts is"),
     ],
 )
