@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from diffusion_golden import CANVAS, CHUNK, ROOM, SLOTS, Seat, Tiny, tiny
+from manifest_fields import Change, field_set
 from test_causal_goldens import relative
 
 from doppler_core.device.adapters import choose_adapter
@@ -25,7 +26,6 @@ from doppler_core.weights.tensor import Tensor
 from doppler_plugins.model_types.diffusion import DiffusionModelType
 from doppler_plugins.opening import open_engine
 
-Change = Callable[[dict[str, Any]], object]
 Weights = dict[str, Tensor]
 
 NAMES = ("layers.0.ffn_residual", "layers.1.ffn_residual", "final_norm")
@@ -35,18 +35,6 @@ ROUTER = "inference.diffusionGemma.router"
 @pytest.fixture(scope="module")
 def of(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     return tiny("diffusion", tmp_path_factory.mktemp("diffusion"))
-
-
-def put(path: str, value: object) -> Change:
-    """A change of one field of a manifest."""
-
-    def change(data: dict[str, Any]) -> None:
-        *sections, name = path.split(".")
-        for section in sections:
-            data = data[section]
-        data[name] = value
-
-    return change
 
 
 def denoised(
@@ -94,7 +82,7 @@ def assert_same(found: list[np.ndarray], expected: list[np.ndarray]) -> None:
 
 @pytest.mark.parametrize("device", ["numpy", "software"])
 def test_without_self_conditioning_every_step_is_as_a_first_one(of: Tiny, device: str) -> None:
-    found = denoised(of, device, put("inference.diffusionGemma.selfConditioning", False))
+    found = denoised(of, device, field_set("inference.diffusionGemma.selfConditioning", False))
     first = of.golden["first"]  # of transformers: the canvas's norm, the layers but the last, the final norm
     assert_same(found[: len(found) // 2], [first[1], first[2], first[-1]])
     assert_same(found[len(found) // 2 :], found[: len(found) // 2])
@@ -112,13 +100,13 @@ def test_a_factor_of_the_router_that_is_off_is_a_factor_of_one(
     of: Tiny, device: str, flag: str, ending: str, values: Callable[[np.ndarray], np.ndarray]
 ) -> None:
     neutral = denoised(of, device, tensors=with_values(of.tensors, ending, values))
-    assert_same(denoised(of, device, put(f"{ROUTER}.{flag}", False)), neutral)
+    assert_same(denoised(of, device, field_set(f"{ROUTER}.{flag}", False)), neutral)
 
 
 @pytest.mark.parametrize("device", ["numpy", "software"])
 def test_weights_that_are_not_made_to_sum_to_one_are_probabilities(of: Tiny, device: str) -> None:
     """A norm follows, so that they show nowhere else."""
-    bare, plain = put(f"{ROUTER}.perExpertScale", False), put(f"{ROUTER}.normalizeTopK", False)
+    bare, plain = field_set(f"{ROUTER}.perExpertScale", False), field_set(f"{ROUTER}.normalizeTopK", False)
     normed, probabilities = (
         np.ascontiguousarray(denoised(of, device, *changes, names=("layers.0.routes",))[0][:, 1::2])
         .view(np.float32)
@@ -133,8 +121,8 @@ def test_weights_that_are_not_made_to_sum_to_one_are_probabilities(of: Tiny, dev
 
 def test_an_engine_answers_without_any_of_them(of: Tiny, tmp_path: Path) -> None:
     data = manifest_json(of.manifest)
-    put("inference.diffusionGemma.selfConditioning", False)(data)
-    put(ROUTER, dict.fromkeys(("scaleHiddenStates", "normalizeTopK", "perExpertScale"), False))(data)
+    field_set("inference.diffusionGemma.selfConditioning", False)(data)
+    field_set(ROUTER, dict.fromkeys(("scaleHiddenStates", "normalizeTopK", "perExpertScale"), False))(data)
     path = tmp_path / "manifest.json"
     path.write_text(json.dumps(data))
     settings = EngineSettings(device="numpy", manifest=str(path), cache_dir=str(tmp_path / "cache"))

@@ -18,6 +18,7 @@ from doppler_core.manifest.layer_pattern import full_layers, pattern_types
 from doppler_core.manifest.model import Manifest
 from doppler_core.manifest.standing import standings
 from tests.checkpoint_configs import embeddinggemma, embeddinggemma_modules, tiny, tiny_modules
+from tests.manifest_fields import set_field
 
 SEED = "google-embeddinggemma-300m-q4k-ehf16-af32"
 GEMMA = "google/embeddinggemma-300m"
@@ -81,11 +82,7 @@ def test_every_resolution_is_listed_with_its_source() -> None:
     # Taking the listed values out again gives the manifest that was resolved: nothing else changed.
     data = manifest_json(resolved.manifest)
     for path in listed:
-        *sections, name = path.split(".")
-        target = data
-        for section in sections:
-            target = target[section]
-        target[name] = None
+        set_field(data, path, None)
     assert load_manifest({**data, "architecture": {}, "text": {}}) == load_manifest(
         seed(architecture={}, text={})
     )

@@ -14,6 +14,7 @@ from doppler_core.manifest.standing import TABLE, standings
 from doppler_core.manifest.standing_inference import INFERENCE
 from doppler_core.manifest.standing_rows import MODEL_TYPES
 from doppler_core.manifest.standing_session import SESSION
+from tests.manifest_fields import set_field
 
 SEED = "google-embeddinggemma-300m-q4k-ehf16-af32"
 TYPES = {
@@ -90,11 +91,7 @@ def test_every_value_is_used_or_listed(name: str) -> None:
 )
 def test_a_value_that_the_model_type_does_not_take_is_an_error(path: str, value: Any, expected: str) -> None:
     data: dict[str, Any] = json.loads(shipped_manifest(SEED).read_text())
-    *sections, name = path.split(".")
-    target = data
-    for section in sections:
-        target = target[section]
-    target[name] = value
+    set_field(data, path, value)
     with pytest.raises(ManifestError) as caught:
         standings(load_manifest(data), "embedding")
     assert str(caught.value).startswith(f"{path}: the model type embedding {expected}; ")

@@ -3,10 +3,10 @@
 import dataclasses
 import json
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+from manifest_fields import Change, field_set
 from plans import SEED, embeddinggemma_shapes, lowered
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
@@ -94,9 +94,6 @@ def test_sections_that_do_not_run_are_said_to() -> None:
     assert any(where.startswith("session.decodeLoop") for where in findings)
 
 
-Change = Callable[[dict[str, Any]], None]
-
-
 def _drop(role: str) -> Change:
     def change(data: dict[str, Any]) -> None:
         steps = data["execution"]["prefill"]
@@ -125,16 +122,6 @@ def _kernel(key: str, step: str) -> Change:
     return change
 
 
-def _set(path: str, value: object) -> Change:
-    def change(data: dict[str, Any]) -> None:
-        *sections, last = path.split(".")
-        for section in sections:
-            data = data[section]
-        data[last] = value
-
-    return change
-
-
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -147,12 +134,12 @@ def _set(path: str, value: object) -> Change:
         (_in_layers(23), "layer 23 is in no group"),
         (_kernel("rmsnorm", "q_proj"), "expected a kernel that computes matmul"),
         (_kernel("gelu", "attention"), "expected a kernel that computes attention"),
-        (_set("inference.attention.causal", True), "causal"),
-        (_set("inference.attention.attentionOutputGate", True), "attentionOutputGate"),
-        (_set("inference.output.embeddingPostprocessor.poolingMode", "last"), "poolingMode"),
-        (_set("inference.ffn.activation", "silu"), "activation"),
-        (_set("session.compute.defaults.activationDtype", "f16"), "activationDtype"),
-        (_set("execution.policies.unresolvedKernel", "ignore"), "unresolvedKernel"),
+        (field_set("inference.attention.causal", True), "causal"),
+        (field_set("inference.attention.attentionOutputGate", True), "attentionOutputGate"),
+        (field_set("inference.output.embeddingPostprocessor.poolingMode", "last"), "poolingMode"),
+        (field_set("inference.ffn.activation", "silu"), "activation"),
+        (field_set("session.compute.defaults.activationDtype", "f16"), "activationDtype"),
+        (field_set("execution.policies.unresolvedKernel", "ignore"), "unresolvedKernel"),
     ],
 )
 def test_a_manifest_that_names_what_does_not_happen_is_an_error(change: Change, says: str) -> None:

@@ -12,10 +12,8 @@ from doppler_core.engine.request import GenerateRequest
 from doppler_core.errors import InputError
 from doppler_core.plan.canvas_settings import CanvasSettings
 
-_SMALLEST, _LARGEST = (
-    2.0**-64,
-    2.0**64,
-)  # of a scale: f32 has it times any temperature of a manifest, and 1 / that
+# Of a scale: f32 has it times any temperature of a manifest, and 1 / that.
+_SMALLEST, _LARGEST = 2.0**-64, 2.0**64
 
 _DRAWING = "canvases are drawn by temperature, steps and seed alone"
 _LIMITING = (
