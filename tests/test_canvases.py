@@ -117,6 +117,10 @@ def test_a_canvas_that_is_not_sure_goes_on_however_still_it_is(entropy: float, d
         ({"mask": lambda: None}, "mask: nothing limits a canvas"),
         ({"grammar": Regex("a")}, "grammar: nothing limits a canvas"),
         ({"tool_choice": "none", "tools": ({"name": "look"},)}, "tool_choice='none': leave the tools out"),
+        (
+            {"constrain_tools": True, "tools": ({"name": "look"},)},
+            "constrain_tools=True: nothing limits a canvas",
+        ),
         ({"tool_choice": "required"}, "tool_choice='required': .* expected 'auto'"),
         ({"steps": 49}, "steps=49: this model takes 48 at most"),
     ],

@@ -116,8 +116,8 @@ class GenerationWords(ModelWords):
     """And of so many likeliest tokens beside it."""
     thinking: Said[bool] = False
     """Let a model that can reason before it answers."""
-    constrain_tools: Said[bool] = True
-    """Hold tool calls to the tools' names and schemas while they are made."""
+    constrain_tools: Said[bool | None] = None
+    """Hold tool calls to the tools' names and schemas while they are made; None = where the model can."""
     steps: Said[int | None] = None
     """Most steps of a canvas, of a model that makes its text in canvases; None = as many as it was made for."""
     drafts: Said[bool] = False

@@ -49,6 +49,8 @@ def choose_canvases(request: GenerateRequest, settings: CanvasSettings, vocabula
             raise InputError(f"{what}: {reason}")
     if request.tools and request.tool_choice == "none":
         raise InputError("tool_choice='none': leave the tools out: nothing keeps a canvas from calling them")
+    if request.tools and request.constrain_tools:
+        raise InputError(f"constrain_tools=True: {_LIMITING}")
     most = settings.max_denoising_steps
     steps = most if request.steps is None else int(request.steps)
     if steps > most:

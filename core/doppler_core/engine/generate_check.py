@@ -81,8 +81,10 @@ def _check_tools(request: GenerateRequest) -> None:
         )
     if request.tool_choice not in ("auto", "none") and not request.tools:
         raise InputError(f"tool_choice={request.tool_choice!r}: there are no tools to choose from")
-    for name in ("parallel_tool_calls", "constrain_tools", "thinking"):
+    for name in ("parallel_tool_calls", "thinking"):
         check_flag(name, getattr(request, name))
+    if request.constrain_tools is not None:
+        check_flag("constrain_tools", request.constrain_tools)
     if request.grammar is not None and not isinstance(request.grammar, Grammar):
         raise InputError(
             f"grammar is {_kind(request.grammar)}: expected a JsonSchema, Regex or Lark, or None"

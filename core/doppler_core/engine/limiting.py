@@ -51,7 +51,7 @@ class Limits:
 
 def _is_free(request: GenerateRequest) -> bool:
     """Whether the model may call as it likes: other choices can't be had without a grammar."""
-    return request.tool_choice == "auto" and not request.constrain_tools
+    return request.tool_choice == "auto" and request.constrain_tools is False
 
 
 def _in_thought(pieces: Sequence[Piece], opens: str) -> bool:

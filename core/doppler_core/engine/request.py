@@ -102,8 +102,9 @@ class GenerateRequest:
     tools: what a conversation's model may call: Tools, or mappings as chat APIs write them.
     tool_choice: "auto" = the model says whether it calls; "none"; "required" = at least one; or a tool's name.
     parallel_tool_calls: whether one turn may hold several calls.
-    constrain_tools: hold calls to the tools' names and schemas while they are made, where that can be done
-        (capabilities.structured). False: with tool_choice "auto" and no grammar, whatever the model writes.
+    constrain_tools: hold calls to the tools' names and schemas while they are made. None: where that can be done
+        (capabilities.structured), which True insists on. False: with tool_choice "auto" and no grammar, whatever the model
+        writes.
     grammar: what limits the answer's text. With tools: a turn holds calls, or an answer that follows it.
     thinking: whether a conversation's model reasons before it answers.
 
@@ -139,7 +140,7 @@ class GenerateRequest:
     tools: "tuple[Tool | Mapping[str, Any], ...]" = ()
     tool_choice: str = "auto"
     parallel_tool_calls: bool = True
-    constrain_tools: bool = True
+    constrain_tools: bool | None = None
     grammar: "Grammar | None" = None
     thinking: bool = False
     steps: int | None = None
