@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,12 @@ def within(module: str, roots: tuple[str, ...]) -> bool:
     return any(module == root or module.startswith(root + ".") for root in roots)
 
 
+def module_of(path: Path) -> str:
+    """`core/doppler_core/plan/op.py` is doppler_core.plan.op."""
+    start = ROOT / "core" if path.is_relative_to(CORE) else ROOT
+    return ".".join(path.relative_to(start).with_suffix("").parts)
+
+
 def name(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
@@ -66,6 +73,13 @@ def test_a_part_of_the_core_imports_nothing_to_its_right(path: Path) -> None:
     assert own in LEVELS, f"{path}: a new part needs a level"
     wrong = {module for module in imports(path) if LEVELS.get(part(module) or "errors", 0) > LEVELS[own]}
     assert not wrong
+
+
+def test_no_file_imports_one_that_imports_it_however_many_are_between() -> None:
+    paths = [path for path in (*sources(CORE), *sources(PLUGINS)) if path.name != "__init__.py"]
+    known = {module_of(path): path for path in paths}
+    graph = {module: {other for other in imports(path) if other in known} for module, path in known.items()}
+    assert len([*TopologicalSorter(graph).static_order()]) == len(known)  # CycleError names the files
 
 
 @pytest.mark.parametrize("path", sources(CORE), ids=name)

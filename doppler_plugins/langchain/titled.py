@@ -4,7 +4,7 @@ Takes documents whose metadata name their titles; gives Embeddings to hand to a 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from doppler_plugins.adapters.extras import missing_extra
 
@@ -14,14 +14,25 @@ try:
 except ModuleNotFoundError as error:
     raise missing_extra("langchain", error) from error
 
-if TYPE_CHECKING:
-    from doppler_plugins.langchain.embeddings import DopplerEmbeddings
+
+class TakesTitles(Protocol):
+    """Embeddings that take a title with each text."""
+
+    def embed_titled(self, texts: Sequence[str], titles: Sequence[str | None]) -> list[list[float]]: ...
+
+    async def aembed_titled(
+        self, texts: Sequence[str], titles: Sequence[str | None]
+    ) -> list[list[float]]: ...
+
+    def embed_query(self, text: str) -> list[float]: ...
+
+    async def aembed_query(self, text: str) -> list[float]: ...
 
 
 class TitledEmbeddings(Embeddings):
     """`embeddings` that give each document text in `titles` its title; queries and other texts pass unchanged."""
 
-    def __init__(self, embeddings: "DopplerEmbeddings", titles: Mapping[str, str]) -> None:
+    def __init__(self, embeddings: TakesTitles, titles: Mapping[str, str]) -> None:
         self.embeddings = embeddings
         self.titles = dict(titles)
 
