@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from doppler_core.weights.checkpoint import Checkpoint
     from doppler_core.weights.convert import Conversion, Existing
     from doppler_core.weights.model_files import ModelFiles
+    from doppler_core.weights.table import TensorTable
 
 _SAMPLE_BYTES = 4096
 _ROLES = ("weights", "embeddings", "lmHead")
@@ -103,14 +104,25 @@ def convert_checkpoint(
     replace: bool = False,
     progress: Progress | None = None,
 ) -> "Conversion":
-    """Write the artifact to `out`, or to the cache, where one that is there is kept unless `replace`."""
+    """Write the artifact to `out`, or to the cache, where one that is there is kept unless `replace`.
+
+    Raises what `convert` does, and ManifestError or PlanError before anything is written where no plan can be made.
+    """
+    from doppler_core.engine.assembly import lower_model
     from doppler_core.manifest.load import manifest_json
     from doppler_core.weights.convert import convert
+    from doppler_core.weights.model_files import ModelFiles
 
     existing: Existing = "replace" if replace else "keep" if out is None else "error"
     folder = cache_dir(settings) / _cache_name(found) if out is None else out
     data = manifest_json(found.manifest)
-    return convert(found.checkpoint, data, folder, existing=existing, progress=progress)
+
+    def lower(tensors: "TensorTable") -> None:
+        checkpoint = found.checkpoint
+        files = ModelFiles(checkpoint.path, data, tensors, checkpoint.tokenizer_files, identity="")
+        lower_model(files, found.manifest, model_type_of, EngineSettings(device="numpy"))
+
+    return convert(found.checkpoint, data, folder, existing=existing, check=lower, progress=progress)
 
 
 def _choose(checkpoint: "Checkpoint", settings: EngineSettings) -> tuple[dict[str, Any], str]:

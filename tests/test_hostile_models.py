@@ -4,6 +4,7 @@ Whatever the files say, there is an error of ours or there are finite vectors; n
 """
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from doppler_core.engine import memory
 from doppler_core.errors import ContradictionError, DopplerError, FileFormatError, ManifestError, PlanError
 from doppler_core.settings import EngineSettings
+from doppler_plugins.conversion import convert_checkpoint, resolve_checkpoint
 from doppler_plugins.opening import open_engine
 from doppler_plugins.sharing import open_count
 
@@ -143,6 +145,20 @@ def test_files_that_are_not_of_one_model_are_refused(
         )
     assert str(tmp_path) in str(caught.value)
     assert open_count() == 0
+
+
+@pytest.mark.parametrize("change", [{"intermediate_size": 97}, {"vocab_size": 511}])
+def test_nothing_is_written_of_a_checkpoint_that_no_plan_fits(
+    tiny_checkpoint: Path, tmp_path: Path, change: dict[str, Any]
+) -> None:
+    folder = Path(shutil.copytree(tiny_checkpoint, tmp_path / "mixed"))
+    edit(folder / "config.json", lambda value: value.update(change))
+    settings = EngineSettings()
+    stages: list[str] = []
+    found = resolve_checkpoint(folder, settings)
+    with pytest.raises(PlanError, match=re.escape(str(folder))):
+        convert_checkpoint(found, settings, tmp_path / "out", progress=lambda stage, *_: stages.append(stage))
+    assert ([path.name for path in tmp_path.iterdir()], stages) == (["mixed"], [])
 
 
 @pytest.mark.parametrize("device", ["numpy", "wgpu"])

@@ -10,12 +10,14 @@ import json
 import os
 import shutil
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
+
+import numpy as np
 
 from doppler_core.errors import (
     DiskSpaceError,
@@ -38,6 +40,7 @@ from doppler_core.weights.policy import selected, storage_types
 from doppler_core.weights.shards import SHARD_BYTES, ShardWriter
 from doppler_core.weights.staging import staged, writing
 from doppler_core.weights.storage import store, to_f32
+from doppler_core.weights.table import TensorTable
 from doppler_core.weights.tensor import BLOCKS, Bytes, StorageType, Tensor, tensor_bytes
 
 Existing = Literal["error", "keep", "replace"]
@@ -48,6 +51,7 @@ _COPY_BYTES = 4 << 20
 _WORKERS = min(8, os.cpu_count() or 1)
 # artifact.json has about 250 bytes per tensor; file systems round up.
 _TABLE_BYTES = 1 << 20
+_NO_BYTES: Bytes = np.empty(0, np.uint8)
 
 
 @dataclass(frozen=True)
@@ -71,11 +75,13 @@ def convert(
     *,
     existing: Existing = "error",
     shard_bytes: int = SHARD_BYTES,
+    check: Callable[[TensorTable], object] | None = None,
     progress: Progress | None = None,
 ) -> Conversion:
     """Write the artifact `out` from a checkpoint and its resolved manifest (plain JSON values).
 
     existing: what to do where `out` is an artifact already; any other folder with files in it is never touched.
+    check: called before anything is written, with the tensors as they will be stored; only scalars have their bytes.
     progress("converting", values done, values in all).
 
     Raises SettingsError (out is taken), DiskSpaceError (before anything is written), QuantizationError (tensor and
@@ -94,6 +100,10 @@ def convert(
     text_only = (manifest.get("output") or {}).get("textOnly") is True
     tensors = selected(checkpoint.tensors, text_only)
     types = storage_types(manifest.get("quantization") or {}, tensors)
+    if check is not None:
+        table = checkpoint.tensors
+        headers = {name: _header(tensor, types[name]) for name, tensor in tensors.items()}
+        check(TensorTable(headers, table.unreadable, table.path))
 
     def waiting() -> None:
         report("waiting for another conversion", 0, 1)
@@ -161,22 +171,11 @@ def _write(
 def _encoded(tensor: Tensor, dtype: StorageType, pool: ThreadPoolExecutor) -> Iterator[Bytes]:
     """The tensor's bytes in order, a few blocks of rows ahead of whoever takes them."""
 
-    def encode(start: int) -> Bytes:
-        stop = min(start + step, tensor.rows)
-        try:
-            if is_packed and tensor.dtype == dtype:
-                return tensor.row_data(start, stop)
-            return store(to_f32(tensor, start, stop), dtype, tensor.name, start)
-        except QuantizationError as error:
-            raise QuantizationError(f"{tensor.path}: {error}") from error
-
-    # Blocks that are packed already are the publisher's: packing their values again would change them.
-    is_packed = BLOCKS[dtype].values > 1
     step = max(1, _TASK_VALUES // tensor.columns)
     ahead: deque[Future[Bytes]] = deque()
     try:
         for start in range(0, tensor.rows, step):
-            ahead.append(pool.submit(encode, start))
+            ahead.append(pool.submit(_rows, tensor, dtype, start, min(start + step, tensor.rows)))
             if len(ahead) > 2 * _WORKERS:
                 yield ahead.popleft().result()
         while ahead:
@@ -184,6 +183,24 @@ def _encoded(tensor: Tensor, dtype: StorageType, pool: ThreadPoolExecutor) -> It
     finally:
         for future in ahead:
             future.cancel()
+
+
+def _rows(tensor: Tensor, dtype: StorageType, start: int, stop: int) -> Bytes:
+    """Some rows as they are stored."""
+    try:
+        # Blocks that are packed already are the publisher's: packing their values again would change them.
+        if tensor.dtype == dtype and BLOCKS[dtype].values > 1:
+            return tensor.row_data(start, stop)
+        return store(to_f32(tensor, start, stop), dtype, tensor.name, start)
+    except QuantizationError as error:
+        raise QuantizationError(f"{tensor.path}: {error}") from error
+
+
+def _header(tensor: Tensor, dtype: StorageType) -> Tensor:
+    """A tensor as it will be stored, of which a plan needs no values but a scalar's."""
+    is_scalar = tensor.rows * tensor.columns == 1
+    data = _rows(tensor, dtype, 0, 1).reshape(-1) if is_scalar else _NO_BYTES
+    return replace(tensor, dtype=dtype, data=data)
 
 
 def _copied(name: str, source: Path, folder: Path) -> FileInfo:
