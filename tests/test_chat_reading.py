@@ -170,7 +170,9 @@ def many() -> Any:
         ),
         ({"role": "assistant", "content": [InvalidToolCall("f", "", "")]}, "part 0: .*InvalidToolCall"),
         ({"role": "user", "content": [Text(3)]}, "part 0: text is int"),  # type: ignore[arg-type]
-        ({"role": "user", "name": 3}, "name is int"),
+        ({"role": "user"}, "content is missing"),
+        ({"role": "tool", "tool_call_id": "c"}, "content is missing"),
+        ({"role": "user", "content": "x", "name": 3}, "name is int"),
         ({"role": "user", "tool_call_id": "c"}, "tool_call_id: expected role, content, name alone"),
         ({"role": "tool", "tool_calls": [1]}, "tool_calls: expected role, content, name, tool_call_id"),
         ({"role": "tool", "content": 3}, "content is int"),

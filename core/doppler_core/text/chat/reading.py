@@ -49,6 +49,10 @@ def _message(message: object, where: str) -> Message:
     known = _KEYS_OF.get(role, _KEYS)
     if unread := [str(key) for key, value in message.items() if key not in known and value]:
         raise InputError(f"{where}: {', '.join(unread)}: expected {', '.join(known)} alone; take it out")
+    if role != "assistant" and "content" not in message:
+        raise InputError(
+            f"{where}: content is missing: expected it in every message but an assistant's with calls"
+        )
     content, name = message.get("content"), _name(message.get("name"), where)
     if role == "tool":
         number, is_error = message.get("tool_call_id") or "", bool(message.get("is_error"))
