@@ -118,10 +118,11 @@ def test_of_the_embedding_and_generating_commands_the_other_is_named(run: Any) -
         assert f"{other} is for it" in err
 
 
-def test_a_size_in_words_is_answered_with_its_unit(run: Any) -> None:
-    code, _, err = run("embed", "demo-embedding", "x", "--memory-limit", "2GB")
+@pytest.mark.parametrize("size", ["2", "much", "-3GB", "2 G"])
+def test_a_size_that_is_none_or_too_small_is_refused(run: Any, size: str) -> None:
+    code, _, err = run("embed", "demo-embedding", "x", "--device", "numpy", f"--memory-limit={size}")
     assert code == 2
-    assert "'2GB' is not a valid whole number of bytes." in err
+    assert "memory_limit" in err.replace("--memory-limit", "memory_limit")
 
 
 def test_a_bundled_model_can_not_be_removed(run: Any) -> None:

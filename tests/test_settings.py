@@ -50,11 +50,35 @@ def test_a_variable_without_meaning_is_refused_by_its_name(variable: str, value:
         EngineSettings.from_environment({}, slots=0)
 
 
-def test_a_size_in_words_is_answered_with_its_unit() -> None:
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("8000000000", 8 * 10**9),
+        ("8GB", 8 * 10**9),
+        (" 7.5 gib ", 7.5 * 2**30),
+        ("1Kb", 1000),
+        ("512 MiB", 2**29),
+        ("3 b", 3),
+        ("1.5TB", 1.5 * 10**12),
+    ],
+)
+def test_a_variable_holds_a_size_with_its_unit(text: str, size: float) -> None:
+    assert EngineSettings.from_environment({"DOPPLER_PLUGINS_MEMORY_LIMIT": text}).memory_limit == size
+
+
+@pytest.mark.parametrize(
+    "text", ["much", "1e9", "8G", "8.GB", "1.5", "1.5 B", "GB", "٣GB", "0x10", "8GB8", "1_000", "9" * 5000]
+)
+def test_what_is_no_size_is_answered_with_how_one_is_written(text: str) -> None:
+    with pytest.raises(
+        SettingsError, match=r"MEMORY_LIMIT=.*expected a number of bytes, as 8000000000, 8GB or"
+    ):
+        EngineSettings.from_environment({"DOPPLER_PLUGINS_MEMORY_LIMIT": text})
+
+
+def test_in_python_a_size_is_a_number() -> None:
     with pytest.raises(SettingsError, match="expected a positive whole number of bytes"):
         EngineSettings(memory_limit="8GB")  # type: ignore[arg-type]
-    with pytest.raises(SettingsError, match="expected a whole number of bytes, as 8000000000"):
-        EngineSettings.from_environment({"DOPPLER_PLUGINS_MEMORY_LIMIT": "8GB"})
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda", "mps", "gpu"])

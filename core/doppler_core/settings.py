@@ -4,8 +4,10 @@ Arguments beat the environment, the environment beats the defaults. Nothing is r
 """
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from decimal import Decimal
 from numbers import Integral
 from pathlib import Path
 from typing import Literal
@@ -121,11 +123,14 @@ def _text(_: str, text: str) -> str:
     return text
 
 
-def _bytes(name: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise SettingsError(f"{name}={text!r}: expected a whole number of bytes, as 8000000000") from None
+def read_bytes(name: str, text: str) -> int:
+    """A size as people write it: a whole number of bytes, or a number with a unit, decimal (GB) or binary (GiB)."""
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        raise SettingsError(f"{name}={text!r}: expected a number of bytes, as 8000000000, 8GB or 7.5GiB")
+    number, prefix, binary = found.groups()
+    thousand = 1024 if binary else 1000
+    return int(Decimal(number) * thousand ** (" KMGT".index(prefix.upper()) if prefix else 0))
 
 
 def _flag(name: str, text: str) -> bool:
@@ -136,11 +141,15 @@ def _flag(name: str, text: str) -> bool:
     raise SettingsError(f"{name}={text!r}: expected 1 or 0")
 
 
+_SIZE = re.compile(
+    r"(-?\d{1,18}|\d{1,15}\.\d{1,15}(?=\s*[kmgt]))\s*(?:([kmgt])(i?)b|b)?", re.ASCII | re.IGNORECASE
+)
+
 _VARIABLES = {
     "device": _text,
     "kernel_profile": _text,
     "precision": _text,
-    "memory_limit": _bytes,
+    "memory_limit": read_bytes,
     "cache_dir": _text,
     "offline": _flag,
 }

@@ -6,12 +6,14 @@ from typing import Any, TypeVar
 
 import click
 
-from doppler_core.settings import EngineSettings
+from doppler_core.settings import EngineSettings, read_bytes
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-_BYTES = click.IntRange(min=1)
-_BYTES.name = "whole number of bytes"  # what its error says was expected
+
+def _bytes(text: str) -> int:
+    return read_bytes("size", text)
+
 
 _SOURCE = {
     "precision": click.option(
@@ -46,9 +48,9 @@ _ENGINE = {
     ),
     "memory_limit": click.option(
         "--memory-limit",
-        type=_BYTES,
+        type=_bytes,
         metavar="BYTES",
-        help="Bytes that all engines of the process may use; without it 80 % of what is free.",
+        help="What all engines of the process may use, as 8GB or 7.5GiB; without it 80 % of what is free.",
     ),
 }
 _MACHINE = {
