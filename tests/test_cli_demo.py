@@ -23,14 +23,15 @@ pytestmark = [
 
 @pytest.fixture(autouse=True)
 def offline(monkeypatch: pytest.MonkeyPatch, tiny_artifact: Path) -> None:
-    """The tiny model is what finds, the bundled one what answers, and whoever opens a socket fails."""
+    """The tiny model is what finds, the bundled ones answer, and whoever opens a socket fails."""
 
     class NoSocket(socket.socket):
         def connect(self, *_: object) -> None:
             raise AssertionError("the demo opened a socket")
 
     monkeypatch.setattr(socket, "socket", NoSocket)
-    models = {"demo_embedding": tiny_artifact, "demo_chat": data_dir("models") / "demo-chat"}
+    others = {name.replace("-", "_"): data_dir("models") / name for name in ("demo-chat", "demo-diffusion")}
+    models = {"demo_embedding": tiny_artifact, **others}
     monkeypatch.setattr("doppler_plugins.sources.bundled_models", lambda: models)
 
 
@@ -76,11 +77,23 @@ def test_the_frameworks_agents_do_what_the_engine_does(run: Any) -> None:
         assert [task["steps"] for task in ways[name][1:]] == [task["steps"] for task in tasks]
 
 
+def test_the_frameworks_see_the_drafts_that_the_engine_makes(run: Any) -> None:
+    ways = json.loads(run("--json"))["canvas"]["ways"]
+    sorting, counting = ways["directly"]
+    assert (sorting["answer"], counting["answer"]) == ("apple lemon pear", "46 45 44 43 42 41 40 39")
+    for one in (sorting, counting):
+        assert one["steps"][0].startswith("step 1: ")
+        assert one["steps"][-1].endswith(f": {one['answer']}")
+    assert list(ways) == ["directly", "LangChain", "LlamaIndex"]
+    assert ways["LangChain"] == ways["LlamaIndex"] == ways["directly"]
+
+
 def test_every_option_of_an_engine_reaches_every_way(run: Any, tmp_path: Path) -> None:
     options = ("--slots", "2", "--context-length", "200", "--memory-limit", str(1 << 30), "--offline")
     shown = json.loads(run("--json", *options, "--cache-dir", str(tmp_path)))
     assert [len(found) for found in shown["ways"].values()] == [4, 4, 4]
     assert [len(found) for found in shown["chat"]["ways"].values()] == [3, 3, 3]
+    assert [len(found) for found in shown["canvas"]["ways"].values()] == [2, 2, 2]
 
 
 def test_a_framework_that_is_not_installed_is_named_with_its_remedy(

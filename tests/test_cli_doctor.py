@@ -20,7 +20,7 @@ from doppler_plugins.cli.checks import run_checks
 
 NAMES = [
     *("python", "libraries", "variables", "gpu library", "gpu adapters", "numpy", "cache folder", "plugins"),
-    *("embedding", "generating"),
+    *("embedding", "generating", "denoising"),
 ]
 
 
@@ -33,10 +33,9 @@ def settings(tmp_path: Path) -> EngineSettings:
 @pytest.fixture
 def bundled(tiny_artifact: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The tiny artifact in place of the bundled model that embeds."""
-    chat = data_dir("models") / "demo-chat"
+    models = {name.replace("-", "_"): data_dir("models") / name for name in ("demo-chat", "demo-diffusion")}
     monkeypatch.setattr(
-        "doppler_plugins.sources.bundled_models",
-        lambda: {"demo_embedding": tiny_artifact, "demo_chat": chat},
+        "doppler_plugins.sources.bundled_models", lambda: {**models, "demo_embedding": tiny_artifact}
     )
 
 
@@ -187,7 +186,7 @@ def test_a_broken_plugin_is_a_problem_with_its_reason(
 def test_what_the_user_asked_for_is_told_apart_from_a_broken_installation(
     settings: EngineSettings, change: dict[str, Any], remedy: str
 ) -> None:
-    for name in ("embedding", "generating"):
+    for name in ("embedding", "generating", "denoising"):
         check = found(replace(settings, **change), name)
         assert check.status == "problem"
         assert check.remedy.startswith(remedy)
@@ -256,6 +255,39 @@ def test_an_answer_with_wrong_numbers_is_a_problem(
 
     monkeypatch.setattr("doppler_plugins.opening.open_engine", lambda *_: Wrong())
     check = found(settings, "generating")
+    assert check.status == "problem"
+    assert "device='numpy'" in check.remedy
+
+
+def test_a_canvas_with_wrong_numbers_is_a_problem(
+    settings: EngineSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = SimpleNamespace(
+        ids=(1,), usage=SimpleNamespace(denoising_steps=1), timings=SimpleNamespace(tokens_per_second=1.0)
+    )
+
+    class Handle:
+        def __iter__(self) -> Any:
+            return iter([SimpleNamespace(canvas=SimpleNamespace(entropies=(0.5, float("nan"))))])
+
+        def result(self) -> Any:
+            return result
+
+    class Wrong:
+        """An engine that does not know how unsure it is."""
+
+        device = "wgpu of doubtful origin"
+
+        def __enter__(self) -> Self:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def submit(self, _: object) -> Handle:
+            return Handle()
+
+    monkeypatch.setattr("doppler_plugins.opening.open_engine", lambda *_: Wrong())
+    check = found(settings, "denoising")
     assert check.status == "problem"
     assert "device='numpy'" in check.remedy
 

@@ -7,7 +7,6 @@ that block prints.
 import asyncio
 import contextlib
 import io
-import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -18,7 +17,6 @@ import pytest
 
 from doppler_core.settings import EngineSettings, data_dir
 from doppler_plugins import sources
-from doppler_plugins.cli import program
 from doppler_plugins.cli.program import cli
 
 ROOT = Path(__file__).parents[1]
@@ -55,24 +53,8 @@ def left_as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     loop.close()
 
 
-@pytest.fixture(scope="session")
-def tiny_diffusion(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny random DiffusionGemma, converted to hold conversations: it plays the real one, of which none is bundled."""
-    template = data_dir("manifests") / "templates" / "diffusion-gemma.json"
-    manifest = json.loads(template.read_text("utf-8"))
-    manifest["inference"]["chatTemplate"]["enabled"] = True
-    folder = tmp_path_factory.mktemp("diffusion")
-    (folder / "manifest.json").write_text(json.dumps(manifest), "utf-8")
-    out, checkpoint = folder / "diffusiongemma", ROOT / "tests" / "goldens" / "diffusion"
-    code = program.run(
-        ["convert", str(checkpoint), "--manifest", str(folder / "manifest.json"), "--out", str(out)]
-    )
-    assert code == 0
-    return out
-
-
 @pytest.fixture
-def bundled_for_real(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny_diffusion: Path) -> None:
+def bundled_for_real(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Real models' names lead to the bundled ones, in an empty working directory with an empty cache."""
     locate = sources.locate
 
@@ -83,7 +65,6 @@ def bundled_for_real(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny_diffu
     monkeypatch.setenv("DOPPLER_PLUGINS_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "gemma-4-e2b").symlink_to(data_dir("models") / "demo-chat")
-    (tmp_path / "diffusiongemma").symlink_to(tiny_diffusion)
 
 
 # LlamaIndex's workflows look at every attribute of an agent, pydantic's deprecated ones too.

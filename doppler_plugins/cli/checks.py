@@ -20,6 +20,7 @@ _CHECKS: tuple[tuple[str, str, Callable[[EngineSettings], list[Check]]], ...] = 
     ("plugins", _REPORT, installation_checks.plugins),
     ("embedding", _BROKEN, installation_checks.embedding),
     ("generating", _BROKEN, installation_checks.generating),
+    ("denoising", _BROKEN, installation_checks.denoising),
 )
 
 

@@ -1,4 +1,4 @@
-"""`demo`: the main jobs, shown with the bundled models: documents embedded and found by questions, answers, tools called.
+"""`demo`: the main jobs, shown with the bundled models: documents found by questions, answers, tools called, canvases.
 
 Three ways to the same engines: directly, through LangChain, through LlamaIndex (each if installed).
 """
@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from doppler_core.settings import EngineSettings
-from doppler_plugins.cli import demo_chat
+from doppler_plugins.cli import demo_canvas, demo_chat, exchange
 from doppler_plugins.cli.options import engine_options
 from doppler_plugins.cli.output import emit, json_option, table
 from doppler_plugins.requirements import explain_missing
@@ -66,18 +66,28 @@ class Shown:
     seconds: dict[str, float]
 
 
-@click.command(short_help="Find documents, answer and call tools with the bundled models.")
+@click.command(short_help="Find documents, answer, call tools and make canvases with the bundled models.")
 @json_option
 @engine_options
 def demo(settings: EngineSettings, as_json: bool) -> None:
-    """Find a few documents by questions, answer from one and call tools, with the bundled models, directly and through
-    the frameworks."""
+    """Find a few documents by questions, answer from one, call tools and see canvases form, with the bundled models,
+    directly and through the frameworks."""
     settings = replace(settings, precision=None)  # a precision is for checkpoints; these models are converted
     finding = _show(_WAYS, settings)
     # Documents are short; what a framework puts around a question is not.
-    chatting = _show(_CHAT_WAYS, replace(settings, context_length=None))
-    value = _plain(demo_chat.FINDER, finding) | {"chat": _plain(demo_chat.CHAT, chatting)}
-    emit(value, as_json, [*_lines(finding), *_chat_lines(chatting)])
+    settings = replace(settings, context_length=None)
+    chatting, denoising = _show(_CHAT_WAYS, settings), _show(_CANVAS_WAYS, settings)
+    value = _plain(demo_chat.FINDER, finding) | {
+        "chat": _plain(demo_chat.CHAT, chatting),
+        "canvas": _plain(demo_canvas.CANVAS, denoising),
+    }
+    chat = f"A question on what was found and two tasks with tools at hand, answered by {demo_chat.CHAT}"
+    canvas = f"What stood on the canvases of {demo_canvas.CANVAS}, at each step that changed it"
+    emit(
+        value,
+        as_json,
+        [*_lines(finding), *_exchange_lines(chat, chatting), *_exchange_lines(canvas, denoising)],
+    )
 
 
 def _show(ways: tuple[Way, ...], settings: EngineSettings) -> Shown:
@@ -153,6 +163,11 @@ _CHAT_WAYS: tuple[Way, ...] = (
     ("LangChain", "langchain.chat", demo_chat.with_langchain),
     ("LlamaIndex", "llama_index.llm", demo_chat.with_llama_index),
 )
+_CANVAS_WAYS: tuple[Way, ...] = (
+    ("directly", "", demo_canvas.directly),
+    ("LangChain", "langchain.chat", demo_canvas.with_langchain),
+    ("LlamaIndex", "llama_index.llm", demo_canvas.with_llama_index),
+)
 
 
 def _lines(shown: Shown) -> list[str]:
@@ -176,9 +191,9 @@ def _lines(shown: Shown) -> list[str]:
     return lines
 
 
-def _chat_lines(shown: Shown) -> list[str]:
-    lines = [f"\nA question on what was found and two tasks with tools at hand, answered by {demo_chat.CHAT}"]
+def _exchange_lines(title: str, shown: Shown) -> list[str]:
+    lines = [f"\n{title}"]
     for name, exchanges in shown.ways.items():
         lines.append(f"\n{name} ({shown.seconds[name]:.2f} s)")
-        lines += [f"  {exchanges}"] if isinstance(exchanges, str) else demo_chat.lines(exchanges)
+        lines += [f"  {exchanges}"] if isinstance(exchanges, str) else exchange.lines(exchanges)
     return lines

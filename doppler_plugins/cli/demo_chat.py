@@ -1,14 +1,14 @@
-"""The second half of `demo`: demo-chat answers from the document that was found, and calls tools as an agent does.
+"""The second part of `demo`: demo-chat answers from the document that was found, and calls tools as an agent does.
 
 Takes settings, gives each exchange with its steps: directly, through LangChain, through LlamaIndex. It prints nothing.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 from doppler_core.settings import EngineSettings
+from doppler_plugins.cli.exchange import Exchange
 
 FINDER, CHAT = "demo-embedding", "demo-chat"
 _DOCUMENTS = (
@@ -33,15 +33,6 @@ def add(a: int, b: int) -> int:
 
 
 _TOOLS: dict[str, Callable[..., Any]] = {"get_weather": get_weather, "add": add}
-
-
-@dataclass(frozen=True)
-class Exchange:
-    """A question, what was found or called for it, and the answer."""
-
-    question: str
-    steps: tuple[str, ...]
-    answer: str
 
 
 def directly(settings: EngineSettings) -> list[Exchange]:
@@ -156,15 +147,6 @@ async def _function_agent(llm: Any) -> list[Exchange]:
 
 def _step(name: str, arguments: Any, value: object) -> str:
     return f"{name}({', '.join(f'{key}={given!r}' for key, given in arguments.items())}) -> {value}"
-
-
-def lines(exchanges: Sequence[Exchange]) -> list[str]:
-    """The exchanges as the demo prints them."""
-    return [
-        line
-        for one in exchanges
-        for line in (f"  {one.question}", *(f"    {step}" for step in one.steps), f"    = {one.answer}")
-    ]
 
 
 _SCHEMAS = (

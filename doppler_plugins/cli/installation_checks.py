@@ -7,9 +7,9 @@ from doppler_core.settings import EngineSettings
 from doppler_plugins.cli.check import Check
 from doppler_plugins.discovery import OWN_DISTRIBUTION, own_version
 
-_EMBEDS, _CHATS = "demo-embedding", "demo-chat"
+_EMBEDS, _CHATS, _DENOISES = "demo-embedding", "demo-chat", "demo-diffusion"
 _FRAMEWORKS = ("langchain", "llama-index")  # the extras
-_TOKENS = 8
+_TOKENS, _STEPS = 8, 8
 
 
 def python(_: EngineSettings) -> list[Check]:
@@ -106,6 +106,23 @@ def generating(settings: EngineSettings) -> list[Check]:
     # NaN is neither; a logarithm in f32 may be above 0 by its rounding.
     sound = len(logprobs) == _TOKENS and all(-100 < one < 1e-4 for one in logprobs)
     return [_numbers("generating", sound, detail)]
+
+
+def denoising(settings: EngineSettings) -> list[Check]:
+    """A bundled model makes a canvas."""
+    from doppler_core.engine.request import GenerateRequest
+    from doppler_plugins.opening import open_engine
+
+    with open_engine(_DENOISES, settings) as engine:
+        greeting = ({"role": "user", "content": "Hello!"},)
+        handle = engine.submit(GenerateRequest(greeting, steps=_STEPS, seed=1, drafts=True))
+        canvases = [delta.canvas for delta in handle if delta.canvas is not None]
+        result = handle.result()
+        steps, rate = result.usage.denoising_steps, result.timings.tokens_per_second
+        detail = f"{_DENOISES} on {engine.device}: {len(result.ids)} tokens in {steps} steps, {rate:.0f}/s"
+    # NaN is neither; an entropy in f32 may be below 0 by its rounding.
+    sound = bool(canvases) and all(-1e-3 < nats < 100 for one in canvases for nats in one.entropies)
+    return [_numbers("denoising", sound, detail)]
 
 
 def _numbers(name: str, sound: bool, detail: str) -> Check:

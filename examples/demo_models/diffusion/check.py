@@ -21,8 +21,10 @@ from doppler_plugins.opening import open_engine
 LONGEST = 64  # tokens of the longest answer: two canvases
 
 
-def answers(engine: Engine, cases: Sequence[Task], temperature: float | None = None) -> list[GenerateResult]:
-    """What the model answers; temperature 0: the likeliest tokens. Each task has a seed of its own."""
+def answers(
+    engine: Engine, cases: Sequence[Task], temperature: float | None = None, seed: int = 0
+) -> list[GenerateResult]:
+    """What the model answers; temperature 0: the likeliest tokens. Each task has a seed of its own, `seed` the first."""
     handles = [
         engine.submit(
             GenerateRequest(
@@ -32,7 +34,7 @@ def answers(engine: Engine, cases: Sequence[Task], temperature: float | None = N
                 seed=number,
             )
         )
-        for number, case in enumerate(cases)
+        for number, case in enumerate(cases, seed)
     ]
     return [handle.result() for handle in handles]
 

@@ -61,9 +61,8 @@ class Router(nn.Module):
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Each expert's factor [..., experts], 0 for those not chosen; how uneven the choice is, 1 at its best."""
         scaled = self.norm(x) * self.scale * x.shape[-1] ** -0.5
-        with torch.autocast(
-            "cpu", enabled=False
-        ):  # rounded scores would choose other experts than the file's
+        # Rounded scores would choose other experts than the file's.
+        with torch.autocast("cpu", enabled=False):
             shares = F.linear(scaled.float(), self.proj.weight).softmax(-1)
         top, index = shares.topk(self.chosen, -1)
         factors = torch.zeros_like(shares).scatter(-1, index, top / top.sum(-1, keepdim=True))

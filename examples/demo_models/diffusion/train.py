@@ -1,11 +1,11 @@
 """Train the demo diffusion model from scratch and write it as a Hugging Face folder.
 
-    python train.py OUTPUT_FOLDER [--minutes 60] [--seed 1] [--start FOLDER --passed 20]
+    python train.py OUTPUT_FOLDER [--minutes 95] [--seed 1] [--start FOLDER --passed 20]
 
 Takes nothing but the scripts beside it and the chat model's: tasks are made up as they are needed. Two processes train
-together, a core each. Every prompt is encoded once and its canvas
-denoised twice, first alone, then knowing what the first time gave, as the sampler's steps do. The curriculum and the
-learning rate follow the clock, so that it ends when it has to.
+together, a core each. Every prompt is encoded once and its canvas denoised twice, first alone, then knowing what the
+first time gave, as the sampler's steps do. The curriculum and the learning rate follow the clock, so that it ends when
+it has to.
 """
 
 import json
@@ -34,10 +34,8 @@ from tokenizers import Tokenizer
 from torch import Tensor
 
 TOKENIZER_SAMPLES = 15_000
-CANVASES, ROWS = (
-    48,
-    16,
-)  # a core's prompts in a step, and the rows that hold them but for one time in a hundred
+CANVASES = 48  # a core's prompts in a step
+ROWS = 16  # that hold them, but for one time in a hundred
 PAD_WEIGHT = 0.1  # of a token of padding, where one of the answer weighs 1
 UNEVEN_WEIGHT = 0.01  # of experts that are used unevenly
 EASY_UNTIL, EASY = 0.08, 0.1  # share of the time with easy tasks alone; share of easy ones after it
@@ -148,4 +146,4 @@ def train(rank: int, out: Path, minutes: float, seed: int, start: Path | None, p
 
 
 if __name__ == "__main__":
-    training.main(train, __doc__ or "", minutes=60)
+    training.main(train, __doc__ or "", minutes=95)

@@ -50,3 +50,10 @@ def test_many_tasks_get_their_own_answers(run: Run) -> None:
     *answers, _ = run("langchain_fan_out.py").splitlines()
     assert sorted(answers)[:2] == ["Anna: Rome", "Ben: Lima"]
     assert len(answers) == 6
+
+
+def test_a_canvas_is_seen_step_by_step_and_then_said(run: Run) -> None:
+    task, *steps, said = run("langchain_canvas.py").split("Count down")[0].splitlines()
+    assert task == "Sort: pear lemon apple"
+    assert [f"({number} of 48)" in step for number, step in enumerate(steps, 1)] == [True] * len(steps)
+    assert said.startswith("  = apple lemon pear  (")
