@@ -1,14 +1,18 @@
 """A tiny random DiffusionGemma through the whole engine: its canvases on the command line, in a page, in both frameworks."""
 
+import asyncio
 import itertools
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.prompts import PromptTemplate
+from llama_index.core.types import PydanticProgramMode
+from pydantic import BaseModel
 
 from doppler_core.engine.request import Canvas, GenerateRequest, GenerateResult
 from doppler_core.errors import InputError
@@ -149,3 +153,35 @@ def test_what_canvases_can_not_be_held_to_is_said_in_the_words_of_the_call(
 ) -> None:
     with pytest.raises(InputError, match=says):
         ChatDoppler(model=model, **MODEL).invoke("owls fly", **said)
+
+
+class Owl(BaseModel):
+    name: str
+
+
+OWL = (Owl, PromptTemplate("An owl."))
+
+
+async def _all_of(stream: Coroutine[Any, Any, AsyncGenerator[Any]]) -> list[Any]:
+    return [found async for found in await stream]
+
+
+@pytest.mark.parametrize("mode", [PydanticProgramMode.DEFAULT, PydanticProgramMode.FUNCTION])
+@pytest.mark.parametrize(
+    "predict",
+    [
+        lambda llm: llm.structured_predict(*OWL),
+        lambda llm: asyncio.run(llm.astructured_predict(*OWL)),
+        lambda llm: list(llm.stream_structured_predict(*OWL)),
+        lambda llm: asyncio.run(_all_of(llm.astream_structured_predict(*OWL))),
+        lambda llm: llm.as_structured_llm(Owl).complete("An owl."),
+        lambda llm: list(llm.as_structured_llm(Owl).stream_chat([ChatMessage("An owl.")])),
+    ],
+    ids=["predict", "apredict", "stream", "astream", "complete", "stream_chat"],
+)
+def test_no_object_is_made_of_a_canvas_that_nothing_holds_to_its_class(
+    model: str, predict: Callable[[DopplerLLM], Any], mode: PydanticProgramMode
+) -> None:
+    """Streaming too, where LlamaIndex does not insist on the call, and text passes for an object without values."""
+    with pytest.raises(InputError, match="the model itself says whether it calls"):
+        predict(DopplerLLM(model=model, pydantic_program_mode=mode, **MODEL))

@@ -22,13 +22,13 @@ from pydantic import BaseModel, PrivateAttr
 from pydantic_core import from_json
 
 from doppler_core.engine.request import Capabilities
-from doppler_core.errors import OutputError
+from doppler_core.errors import InputError, OutputError
 from doppler_core.text.grammar import JsonSchema
 from doppler_plugins.adapters.generating import aopened, capabilities
 from doppler_plugins.adapters.generation_words import GenerationWords
 from doppler_plugins.adapters.json_answers import json_value
 from doppler_plugins.adapters.schemas import class_schema
-from doppler_plugins.llama_index.requests import is_chat
+from doppler_plugins.llama_index.requests import calls_tools, is_chat
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -97,6 +97,7 @@ class StructuredPrediction(GenerationWords, FunctionCallingLLM):
     ) -> Generator[Any]:
         """Objects with what has come so far, every field optional; the last one is of `output_cls`."""
         if not self._makes_by_grammar():
+            self._check_held()
             yield from super()._structured_stream_call(output_cls, prompt, llm_kwargs, **prompt_args)
             return
         question, partial = self._question(output_cls, prompt, llm_kwargs, prompt_args), _Partial(output_cls)
@@ -113,6 +114,7 @@ class StructuredPrediction(GenerationWords, FunctionCallingLLM):
     ) -> AsyncGenerator[Any]:
         await aopened(self._lazy)
         if not self._makes_by_grammar():
+            self._check_held()
             return await super()._structured_astream_call(output_cls, prompt, llm_kwargs, **prompt_args)
         question, partial = self._question(output_cls, prompt, llm_kwargs, prompt_args), _Partial(output_cls)
 
@@ -133,6 +135,23 @@ class StructuredPrediction(GenerationWords, FunctionCallingLLM):
 
     def _makes_by_grammar(self) -> bool:
         return self.pydantic_program_mode == PydanticProgramMode.DEFAULT and self._capabilities().structured
+
+    def _check_held(self) -> None:
+        """InputError where a call has to come, and nothing holds the model to it.
+
+        LlamaIndex's program asks for a call that has to come, which such a model refuses, but while it streams for one
+        that may come: a text would pass for an object without values.
+        """
+        can, mode = self._capabilities(), self.pydantic_program_mode
+        by_call = mode == PydanticProgramMode.FUNCTION or (
+            mode == PydanticProgramMode.DEFAULT and calls_tools(can, self)
+        )
+        if by_call and not can.structured:
+            raise InputError(
+                "an object is streamed as a tool's call: the model itself says whether it calls "
+                "(capabilities.structured is False): use structured_predict with "
+                "pydantic_program_mode=PydanticProgramMode.LLM, which asks in the prompt, and checks what comes"
+            )
 
     def _question(
         self,
