@@ -244,7 +244,7 @@ def test_the_demo_as_shipped_answers_every_question_in_every_way_as_the_readme_s
     assert (done.returncode, done.stderr) == (0, b""), done.stderr.decode()
     parts = [part.strip().splitlines() for part in done.stdout.decode().split("\n\n")]
     ways = ["directly", "LangChain", "LlamaIndex"]
-    assert [part[0].split(" (")[0] for part in parts[1:4] + parts[5:]] == ways * 2
+    assert [part[0].split(" (")[0] for part in parts[1:4] + parts[5:8] + parts[9:]] == ways * 3
     for _, *answers in parts[1:4]:
         assert len(answers) == 4
         assert "Mars is red" in answers[0]
@@ -254,6 +254,9 @@ def test_the_demo_as_shipped_answers_every_question_in_every_way_as_the_readme_s
     assert shown.pop() == "..."
     assert len(shown) > 5
     assert [line for line in shown if not any(one.startswith(without_seconds(line)) for one in printed)] == []
-    for _, *lines in parts[5:]:
+    for _, *lines in parts[9:]:
+        assert lines[0] == "  Sort: pear lemon apple"
+        assert {"    = apple lemon pear", "    = 46 45 44 43 42 41 40 39"} < {*lines}
+    for _, *lines in parts[5:8]:
         assert lines[1:3] == ["    Tom lives in Oslo.", "    = Oslo"]
         assert lines[-2:] == ["    add(a=1234, b=567) -> 1801", "    = The result is 1801."]

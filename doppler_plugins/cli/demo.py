@@ -66,7 +66,7 @@ class Shown:
     seconds: dict[str, float]
 
 
-@click.command(short_help="Find documents, answer, call tools and make canvases with the bundled models.")
+@click.command(short_help="Show what the bundled models can do.")
 @json_option
 @engine_options
 def demo(settings: EngineSettings, as_json: bool) -> None:
